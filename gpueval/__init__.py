@@ -1,0 +1,36 @@
+"""gpueval scores retrieval-augmented generation on your own hardware, offline.
+
+Public names: :func:`evaluate`, :func:`rescore`, :class:`Result`, :class:`Sample`, :class:`Passage`, :class:`Metric`,
+:class:`GpuevalError`. They load on first use; ``import gpueval`` itself is light.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpueval.errors import GpuevalError
+    from gpueval.metrics import Metric
+    from gpueval.pipeline import Result, evaluate, rescore
+    from gpueval.records import Passage, Sample
+
+__version__ = "0.1.0"
+_PUBLIC = {
+    "GpuevalError": "gpueval.errors:GpuevalError",
+    "Metric": "gpueval.metrics:Metric",
+    "Passage": "gpueval.records:Passage",
+    "Result": "gpueval.pipeline:Result",
+    "Sample": "gpueval.records:Sample",
+    "evaluate": "gpueval.pipeline:evaluate",
+    "rescore": "gpueval.pipeline:rescore",
+}
+
+__all__ = ["GpuevalError", "Metric", "Passage", "Result", "Sample", "__version__", "evaluate", "rescore"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'gpueval' has no attribute '{name}'")
+    from gpueval.lazy import load
+
+    return load(_PUBLIC[name])

@@ -1,0 +1,6 @@
+"""``python -m gpueval``."""
+
+from gpueval.cli.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""``gpueval gate``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from gpueval.pipeline import read_summary
+from gpueval.report.gate import check, read_policy
+from gpueval.report.terminal import show_gate
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--policy",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="TOML file: min_coverage, [metrics.NAME] block, warn.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+def gate(folder: Path, policy: Path, as_json: bool) -> int:
+    """Hold the run in FOLDER against a policy. Exit code 1 when it blocks; low coverage blocks."""
+    checks = check(read_policy(policy), read_summary(folder)["metrics"])
+    blocked = [item.name for item in checks if item.result == "block"]
+    if as_json:
+        body = {
+            "passed": not blocked,
+            "blocked": blocked,
+            "warned": [item.name for item in checks if item.result == "warn"],
+            "checks": checks,
+        }
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")
+    else:
+        show_gate(Console(), checks, passed=not blocked)
+    return 1 if blocked else 0

@@ -1,0 +1,63 @@
+"""The command group: loads a command's module when it is called, and turns errors into text and exit codes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from gpueval import __version__
+from gpueval.errors import GpuevalError
+from gpueval.lazy import load
+
+_COMMANDS = {
+    "run": ("gpueval.cli.run:run", "Score a file of RAG samples."),
+    "rescore": ("gpueval.cli.rescore:rescore", "Score a run folder again from its stored replies, without a model."),
+    "gate": ("gpueval.cli.gate:gate", "Hold a run against a policy; exit code 1 when it blocks."),
+    "metrics": ("gpueval.cli.metrics:metrics", "List the metrics, what they need and which way is better."),
+}
+
+
+class _Group(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = load(_COMMANDS[cmd_name][0])
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gpueval")
+def cli() -> None:
+    """Score retrieval-augmented generation on your own hardware, offline.
+
+    Exit codes: 0 done and passed, 1 a gate blocked, 2 usage or data, 3 something is missing, 4 the engine failed,
+    130 interrupted.
+    """
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line and exit with its code."""
+    try:
+        code = cli.main(arguments, prog_name="gpueval", standalone_mode=False)
+    except GpuevalError as error:
+        click.echo(f"gpueval: {error.message}", err=True)
+        if error.remedy:
+            click.echo(f"  {error.remedy}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("gpueval: interrupted. What was judged is kept: the same command goes on.", err=True)
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)

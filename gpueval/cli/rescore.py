@@ -1,0 +1,27 @@
+"""``gpueval rescore``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from gpueval import pipeline
+from gpueval.report.terminal import show
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--metrics", default="", help="Names, separated by commas.  [default: the run's own]")
+@click.option("--threshold", type=float, help="A verdict counts as yes at this probability.  [default: the run's own]")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def rescore(folder: Path, metrics: str, threshold: float | None, as_json: bool) -> None:
+    """Score the run in FOLDER again from its stored replies: no model, no GPU."""
+    names = [name.strip() for name in metrics.split(",") if name.strip()]
+    result = pipeline.rescore(folder, metrics=names, threshold=threshold)
+    if as_json:
+        sys.stdout.buffer.write(result.to_json())
+    else:
+        show(Console(), result.metrics, result.groups, result.warnings)

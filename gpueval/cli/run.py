@@ -1,0 +1,114 @@
+"""``gpueval run``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from gpueval.cli.progress import ProgressBar
+from gpueval.data.columns import Columns, parse_columns
+from gpueval.metrics import DEFAULT
+from gpueval.pipeline import evaluate
+from gpueval.report.terminal import show
+
+
+@click.command()
+@click.argument("samples", type=click.Path(path_type=Path))
+@click.option("--judge", help="Model folder, URL of an OpenAI-compatible server (…/v1), or scripted:RULES.jsonl.")
+@click.option("--embedder", help="Sentence-transformers folder, for metrics that compare meanings.")
+@click.option("--out", type=click.Path(path_type=Path), help="Run folder.  [default: runs/NAME-OF-SAMPLES]")
+@click.option("--metrics", default=",".join(DEFAULT), show_default=True, help="Names, separated by commas; or all.")
+@click.option("--columns", "column_map", default="", help="FIELD=COLUMN,… for files with other column names.")
+@click.option(
+    "--contexts-separator", default="", help="Splits contexts given as one text, e.g. '|' for DeepEval's CSV."
+)
+@click.option("--group", help="Column to sum up by.")
+@click.option(
+    "--claims",
+    type=click.Choice(["sentences", "llm"]),
+    default="sentences",
+    show_default=True,
+    help="Claims are sentences, or atomic claims extracted by the judge.",
+)
+@click.option(
+    "--threshold", type=float, default=0.5, show_default=True, help="A verdict counts as yes at this probability."
+)
+@click.option("--engine", type=click.Choice(["vllm", "transformers"]), help="For a model folder.  [default: vllm]")
+@click.option("--judge-model", help="Model name on a server.  [default: the first it lists]")
+@click.option(
+    "--max-model-len", type=click.IntRange(256), help="Longest prompt, tokens.  [default: the model's, at most 8192]"
+)
+@click.option(
+    "--memory-fraction", type=click.FloatRange(0.05, 1.0), help="Share of GPU memory for vLLM.  [default: vLLM's]"
+)
+@click.option("--concurrency", type=click.IntRange(1), help="Requests in flight to a server.  [default: 64]")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1),
+    help="Deadline of one call to a server, seconds.  [default: 120]",
+)
+@click.option("--window", type=click.IntRange(1), default=4096, show_default=True, help="Samples in memory at a time.")
+@click.option("--device", help="Device of the embedding model: cpu, cuda or mps.  [default: automatic]")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def run(
+    samples: Path,
+    judge: str | None,
+    embedder: str | None,
+    out: Path | None,
+    metrics: str,
+    column_map: str,
+    contexts_separator: str,
+    group: str | None,
+    claims: str,
+    threshold: float,
+    engine: str | None,
+    judge_model: str | None,
+    max_model_len: int | None,
+    memory_fraction: float | None,
+    concurrency: int | None,
+    timeout_s: float | None,
+    window: int,
+    device: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Score SAMPLES (.jsonl, .json, .csv, .tsv, .parquet; .gz) with a judge.
+
+    Kill it at any moment: the same command goes on where it stopped. Prints a table; leaves scores.jsonl,
+    summary.json, report.md and every judgment in the run folder.
+    """
+    explicit = parse_columns(column_map) | ({"group": group} if group else {})
+    server = (judge or "").startswith(("http://", "https://"))
+    options = {
+        "max_model_len": max_model_len,
+        "memory_fraction": memory_fraction if not server and engine != "transformers" else None,
+        "model": judge_model if server else None,
+        "concurrency": concurrency if server else None,
+        "timeout_s": timeout_s if server else None,
+    }
+    with ProgressBar(quiet=quiet) as progress:
+        result = evaluate(
+            samples,
+            judge=judge,
+            embedder=embedder,
+            metrics=[name.strip() for name in metrics.split(",") if name.strip()],
+            out=out or Path("runs") / samples.name.split(".")[0],
+            columns=Columns(explicit, contexts_separator),
+            progress=progress,
+            claims=claims,
+            threshold=threshold,
+            engine=engine,
+            window_samples=window,
+            embed_device=device,
+            engine_options={name: value for name, value in options.items() if value is not None},
+        )
+    if as_json:
+        sys.stdout.buffer.write(result.to_json())
+    else:
+        show(Console(), result.metrics, result.groups, result.warnings)
+        click.echo(f"run folder: {result.folder}", err=True)

@@ -1,0 +1,47 @@
+"""Settings of a run, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gpueval.errors import UsageError
+
+ClaimsBy = Literal["sentences", "llm"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """What a run judges and how.
+
+    Attributes:
+        judge: Model folder, server URL or ``scripted:RULES.jsonl``; None to score from stored replies only.
+        embedder: Sentence-transformers folder; None where no metric compares meanings.
+        metrics: Names, in the order of the result.
+        engine: ``vllm`` or ``transformers`` for a model folder.
+        claims: ``sentences``: every sentence that says something is a claim; ``llm``: the judge extracts atomic claims.
+        threshold: A verdict counts as yes when p >= threshold.
+        window_samples: Samples in memory at a time; each round asks all requests of a window at once.
+        engine_options: Arguments of the engine.
+
+    Raises:
+        UsageError: A value is out of range.
+    """
+
+    judge: str | None
+    embedder: str | None
+    metrics: tuple[str, ...]
+    engine: str | None = None
+    claims: ClaimsBy = "sentences"
+    threshold: float = 0.5
+    window_samples: int = 4096
+    embed_device: str | None = None
+    engine_options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold < 1:
+            raise UsageError(f"threshold is {self.threshold}; it must lie between 0 and 1.")
+        if self.window_samples < 1:
+            raise UsageError(f"window is {self.window_samples}; it must be at least 1.")
+        if self.claims not in ("sentences", "llm"):
+            raise UsageError(f"claims is '{self.claims}'; it is 'sentences' or 'llm'.")

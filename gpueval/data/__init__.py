@@ -1,0 +1,1 @@
+"""Sample files to samples."""

@@ -1,0 +1,81 @@
+"""Engines by name, loaded on use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpueval.engines.base import Embedder, Engine
+from gpueval.errors import PrerequisiteError, UsageError
+from gpueval.lazy import load
+
+ENGINES = {
+    "vllm": "gpueval.engines.vllm_local:VllmLocal",
+    "transformers": "gpueval.engines.transformers_local:TransformersLocal",
+    "openai": "gpueval.engines.openai_server:OpenAIServer",
+    "scripted": "gpueval.engines.scripted:from_rules",
+}
+
+
+def start(
+    judge: str, *, engine: str | None = None, options: dict[str, Any] | None = None, log: Path | None = None
+) -> Engine:
+    """Start the engine that a judge's name asks for.
+
+    Args:
+        judge: A model folder, the URL of an OpenAI-compatible server, or ``scripted:RULES.jsonl``.
+        engine: ``vllm`` (default) or ``transformers`` for a folder; elsewhere it follows from the name.
+        options: Arguments of the engine.
+        log: File for what model libraries print; None leaves it on the terminal.
+
+    Raises:
+        UsageError: The name fits no engine.
+        PrerequisiteError: The folder or a package is missing.
+        EngineError: The engine does not start.
+    """
+    chosen = dict(options or {})
+    if judge.startswith(("http://", "https://")):
+        server: Engine = load(ENGINES["openai"])(judge, **chosen)
+        return server
+    if judge.startswith("scripted:"):
+        scripted: Engine = load(ENGINES["scripted"])(Path(judge.removeprefix("scripted:")))
+        return scripted
+    name = engine or "vllm"
+    if name not in ("vllm", "transformers"):
+        raise UsageError(f"Unknown engine '{name}' for a model folder.", "Known engines: vllm, transformers")
+    make = load(ENGINES[name])
+
+    def begin() -> Engine:
+        made: Engine = make(model_folder(judge), log=log, **chosen)
+        return made
+
+    recovering: Engine = load("gpueval.engines.recovery:Recovering")(begin)
+    return recovering
+
+
+def start_embedder(folder: str, device: str | None = None, log: Path | None = None) -> Embedder:
+    """Load the embedding model of a folder.
+
+    Raises:
+        PrerequisiteError: The folder or a package is missing.
+    """
+    made: Embedder = load("gpueval.engines.sentence_embedder:SentenceEmbedder")(
+        model_folder(folder), device=device, log=log
+    )
+    return made
+
+
+def model_folder(name: str) -> Path:
+    """Check that a name is a local model folder; nothing is ever downloaded.
+
+    Raises:
+        PrerequisiteError: It is not.
+    """
+    path = Path(name).expanduser()
+    if (path / "config.json").is_file():
+        return path
+    what = "has no config.json" if path.is_dir() else "does not exist"
+    raise PrerequisiteError(
+        f"The model folder {name} {what}.",
+        "Give a local Hugging Face model folder (gpueval downloads nothing) or the URL of a server.",
+    )

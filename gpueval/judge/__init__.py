@@ -1,0 +1,1 @@
+"""From samples to judgments: prompts, plan, parse, store, rounds."""

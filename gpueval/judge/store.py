@@ -1,0 +1,188 @@
+"""The judgment store: every reply of an engine, keyed by content, in one SQLite file of the run folder.
+
+SQLite is the well-kept library for this: transactions survive ``kill -9``, a torn write is rolled back, memory does
+not grow with the number of replies, and a user can look inside with any SQLite tool. Replies are only ever added; a
+failed one gives way to a later success.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from gpueval.errors import PrerequisiteError, UsageError
+from gpueval.records import Completion
+
+COMMIT_INTERVAL_S = 0.5
+"""Longest time an answered request waits for its commit: what a ``kill -9`` can lose."""
+
+_COMMIT_ROWS = 10_000
+_IN_LIMIT = 500
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS replies (
+    key BLOB PRIMARY KEY, kind TEXT NOT NULL, failed INTEGER NOT NULL, reply BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS facts (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+
+class _Reply(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
+    """A completion without its key, packed small."""
+
+    text: str = ""
+    labels: tuple[float, ...] = ()
+    value: float | None = None
+    finish: str = "stop"
+    failure: str = ""
+    message: str = ""
+    fatal: bool = False
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Reply).decode
+
+
+class Store:
+    """Replies by key, and small facts (token counts, window layouts) that make a rescore possible without a model.
+
+    Args:
+        path: The SQLite file; made when absent.
+
+    Raises:
+        UsageError: The file is not a store, or is damaged.
+        PrerequisiteError: The disk is full or the folder cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._waiting: list[tuple[bytes, str, int, bytes]] = []
+        self._last_commit = time.monotonic()
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.DatabaseError as error:
+            raise _explained(error, path) from error
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.commit()
+        self._db.close()
+
+    def get(self, keys: Sequence[bytes], *, with_failed: bool = False) -> dict[bytes, Completion]:
+        """Return the stored replies among ``keys``.
+
+        Args:
+            keys: Request keys.
+            with_failed: Return failures too (a rescore reads them); else only those that must not be asked again.
+        """
+        self.commit()
+        found: dict[bytes, Completion] = {}
+        for start in range(0, len(keys), _IN_LIMIT):
+            some = keys[start : start + _IN_LIMIT]
+            marks = ",".join("?" * len(some))
+            for key, packed in self._db.execute(f"SELECT key, reply FROM replies WHERE key IN ({marks})", some):
+                completion = _unpack(key, packed)
+                if with_failed or not completion.failure or completion.fatal:
+                    found[key] = completion
+        return found
+
+    def put(self, completion: Completion, kind: str) -> None:
+        """Add a reply; it is on disk after :data:`COMMIT_INTERVAL_S` or :meth:`commit`."""
+        packed = _encode(
+            _Reply(
+                completion.text,
+                completion.labels,
+                completion.value,
+                completion.finish,
+                completion.failure,
+                completion.message,
+                completion.fatal,
+                completion.prompt_tokens,
+                completion.cached_tokens,
+                completion.output_tokens,
+            )
+        )
+        self._waiting.append((completion.key, kind, int(bool(completion.failure)), packed))
+        if len(self._waiting) >= _COMMIT_ROWS or time.monotonic() - self._last_commit > COMMIT_INTERVAL_S:
+            self.commit()
+
+    def commit(self) -> None:
+        """Write what waits, in one transaction.
+
+        Raises:
+            PrerequisiteError: The disk is full or the file cannot be written; nothing already stored is lost.
+        """
+        self._last_commit = time.monotonic()
+        if not self._waiting:
+            return
+        try:
+            self._db.execute("BEGIN")
+            self._db.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", self._waiting)
+            self._db.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            raise _explained(error, self.path) from error
+        self._waiting.clear()
+
+    def fact(self, key: bytes) -> bytes | None:
+        """Return a remembered fact."""
+        row = self._db.execute("SELECT value FROM facts WHERE key = ?", (key,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def remember(self, key: bytes, value: bytes) -> None:
+        """Remember a fact."""
+        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (key, value))
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Return per kind the number of good and of failed replies."""
+        self.commit()
+        rows = self._db.execute("SELECT kind, COUNT(*) - SUM(failed), SUM(failed) FROM replies GROUP BY kind")
+        return {kind: (int(good), int(failed)) for kind, good, failed in rows}
+
+    def replies(self) -> Iterator[Completion]:
+        """Yield every stored reply, in key order."""
+        self.commit()
+        for key, packed in self._db.execute("SELECT key, reply FROM replies ORDER BY key"):
+            yield _unpack(key, packed)
+
+
+def _unpack(key: bytes, packed: bytes) -> Completion:
+    reply = _decode(packed)
+    return Completion(
+        key,
+        reply.text,
+        reply.labels,
+        reply.value,
+        reply.finish,
+        reply.failure,
+        reply.message,
+        reply.fatal,
+        reply.prompt_tokens,
+        reply.cached_tokens,
+        reply.output_tokens,
+    )
+
+
+def _explained(error: sqlite3.DatabaseError, path: Path) -> UsageError | PrerequisiteError:
+    text = str(error)
+    if "full" in text or "readonly" in text or "unable to open" in text or "I/O" in text:
+        return PrerequisiteError(
+            f"The judgment store {path} cannot be written: {text}.",
+            "Free disk space or choose another folder with --out, then run the same command: it goes on.",
+        )
+    return UsageError(
+        f"The judgment store {path} cannot be read: {text}.",
+        "It is not a store of gpueval or it is damaged; move it away and run the same command to judge anew.",
+    )

@@ -1,0 +1,250 @@
+"""Metrics over the support matrix: is what the answer says in the documents, and is it right?
+
+Definitions follow Ragas (Es et al. 2024, arXiv 2309.15217) and RAGChecker (Ru et al. 2024, arXiv 2408.08067); the
+denominator is always the number of claims asked. ``A`` are the claims of the answer, ``R`` those of the reference,
+``C`` all retrieved chunks together, ``c`` one chunk.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpueval.metrics.base import (
+    Metric,
+    both,
+    claim_rows,
+    claims_state,
+    either,
+    has_context,
+    is_blank,
+    negate,
+    share,
+    yes,
+)
+from gpueval.records import FAILURES, Cell, Judgments, Need, Sample, State
+
+
+def _read(judgments: Judgments, need: Need) -> list[bool | None]:
+    return [yes(verdict, judgments.threshold) for verdict in judgments.verdicts[need]]
+
+
+def _faithfulness(sample: Sample, judgments: Judgments) -> Cell:
+    decided = claims_state(sample, judgments.claims["answer"], higher_is_better=True)
+    if decided is not None:
+        return decided
+    if not has_context(sample):
+        claims = tuple(
+            {"text": text, "p": 0.0, "supported": False, "evidence": None} for text in judgments.claims["answer"].texts
+        )
+        return Cell(0.0, State.NO_CONTEXT, claims=claims)
+    supported = _read(judgments, Need.ANSWER_BY_ALL)
+    verdicts = judgments.verdicts[Need.ANSWER_BY_ALL]
+    detail: dict[str, Any] = {}
+    known = [verdict.p for verdict in verdicts if verdict.p is not None]
+    if known:
+        detail["p_min"] = min(known)
+    if n_unsure := sum(verdict.unsure for verdict in verdicts):
+        detail["n_cannot_tell"] = n_unsure
+    if n_dropped := judgments.claims["answer"].n_dropped:
+        detail["n_claims_dropped"] = n_dropped
+    return share(supported, verdicts, claim_rows(judgments, "answer", Need.ANSWER_BY_ALL, supported, sample), detail)
+
+
+FAITHFULNESS = Metric(
+    "faithfulness",
+    ("question", "answer", "contexts"),
+    (Need.ANSWER_BY_ALL,),
+    _faithfulness,
+)
+"""Share of A supported by C. 0 with state ``no_context`` when nothing was retrieved. Undefined without claims.
+``detail.p_min`` is the smallest claim probability: the answer is fully grounded only as far as its weakest claim."""
+
+
+def _hallucination(sample: Sample, judgments: Judgments) -> Cell:
+    decided = claims_state(sample, judgments.claims["answer"], higher_is_better=False)
+    if decided is not None:
+        return decided
+    right = _read(judgments, Need.ANSWER_BY_REFERENCE)
+    grounded = _grounded(sample, judgments)
+    values = [negate(either(g, r)) for g, r in zip(grounded, right, strict=True)]
+    return share(values, _both_columns(judgments))
+
+
+HALLUCINATION = Metric(
+    "hallucination",
+    ("question", "answer", "contexts", "reference"),
+    (Need.ANSWER_BY_ALL, Need.ANSWER_BY_REFERENCE),
+    _hallucination,
+    higher_is_better=False,
+)
+"""Share of A supported neither by C nor by the reference. Leaving things out is not hallucination."""
+
+
+def _self_knowledge(sample: Sample, judgments: Judgments) -> Cell:
+    decided = claims_state(sample, judgments.claims["answer"], higher_is_better=False)
+    if decided is not None:
+        return decided
+    right = _read(judgments, Need.ANSWER_BY_REFERENCE)
+    values = [both(negate(g), r) for g, r in zip(_grounded(sample, judgments), right, strict=True)]
+    return share(values, _both_columns(judgments))
+
+
+SELF_KNOWLEDGE = Metric(
+    "self_knowledge",
+    ("question", "answer", "contexts", "reference"),
+    (Need.ANSWER_BY_ALL, Need.ANSWER_BY_REFERENCE),
+    _self_knowledge,
+    higher_is_better=False,
+)
+"""Share of A right by the reference and absent from C: right from memory, not from the documents."""
+
+
+def _noise(sample: Sample, judgments: Judgments, part: str) -> Cell:
+    decided = claims_state(sample, judgments.claims["answer"], higher_is_better=False)
+    if decided is not None:
+        return decided
+    if judgments.claims["reference"].state in FAILURES:
+        return Cell(None, judgments.claims["reference"].state)
+    n_claims = len(judgments.claims["answer"].texts)
+    n_reference = len(judgments.claims["reference"].texts)
+    by_chunk = _read(judgments, Need.ANSWER_BY_CHUNK)
+    reference_by_chunk = _read(judgments, Need.REFERENCE_BY_CHUNK)
+    relevant = [
+        _any(reference_by_chunk[k * n_reference : (k + 1) * n_reference]) for k in range(len(by_chunk) // n_claims)
+    ]
+    values = []
+    for i, right in enumerate(_read(judgments, Need.ANSWER_BY_REFERENCE)):
+        supports = by_chunk[i::n_claims]
+        from_relevant = _any([both(s, r) for s, r in zip(supports, relevant, strict=True)])
+        from_any = _any(supports)
+        source = {
+            "all": from_any,
+            "relevant": from_relevant,
+            "irrelevant": both(from_any, negate(from_relevant)),
+        }[part]
+        values.append(both(negate(right), source))
+    return share(values, judgments.verdicts[Need.ANSWER_BY_REFERENCE] + judgments.verdicts[Need.ANSWER_BY_CHUNK])
+
+
+def _noise_metric(name: str, part: str) -> Metric:
+    return Metric(
+        name,
+        ("question", "answer", "contexts", "reference"),
+        (Need.ANSWER_BY_REFERENCE, Need.ANSWER_BY_CHUNK, Need.REFERENCE_BY_CHUNK),
+        lambda sample, judgments: _noise(sample, judgments, part),
+        higher_is_better=False,
+    )
+
+
+NOISE_SENSITIVITY = _noise_metric("noise_sensitivity", "all")
+"""Share of A not supported by the reference but supported by some c: the answer repeats the retriever's noise."""
+NOISE_SENSITIVITY_RELEVANT = _noise_metric("noise_sensitivity_relevant", "relevant")
+"""The part of it that comes from a chunk which also supports some claim of R."""
+NOISE_SENSITIVITY_IRRELEVANT = _noise_metric("noise_sensitivity_irrelevant", "irrelevant")
+"""The part of it that comes only from chunks which support no claim of R."""
+
+
+def _context_recall(sample: Sample, judgments: Judgments) -> Cell:
+    claims = judgments.claims["reference"]
+    if claims.state in FAILURES:
+        return Cell(None, claims.state)
+    if not claims.texts:
+        return Cell(None, State.ABSTAINED if claims.abstains else State.NO_CLAIMS, detail={"side": "reference"})
+    if not has_context(sample):
+        return Cell(0.0, State.NO_CONTEXT)
+    found = _read(judgments, Need.REFERENCE_BY_ALL)
+    return share(
+        found,
+        judgments.verdicts[Need.REFERENCE_BY_ALL],
+        claim_rows(judgments, "reference", Need.REFERENCE_BY_ALL, found, sample),
+    )
+
+
+CONTEXT_RECALL = Metric(
+    "context_recall", ("question", "contexts", "reference"), (Need.REFERENCE_BY_ALL,), _context_recall
+)
+"""Share of R supported by C. 0 with state ``no_context`` when nothing was retrieved; ``abstained`` when the reference
+itself declines."""
+
+
+def _context_utilization(sample: Sample, judgments: Judgments) -> Cell:
+    claims = judgments.claims["reference"]
+    if claims.state in FAILURES:
+        return Cell(None, claims.state)
+    if not claims.texts:
+        return Cell(None, State.NO_CLAIMS, detail={"side": "reference"})
+    if not has_context(sample):
+        return Cell(None, State.NO_CONTEXT)
+    found = _read(judgments, Need.REFERENCE_BY_ALL)
+    stated = [False] * len(found) if is_blank(sample.answer) else _read(judgments, Need.REFERENCE_BY_ANSWER)
+    verdicts = judgments.verdicts[Need.REFERENCE_BY_ALL]
+    if all(value is None for value in found):
+        return share(found, verdicts)
+    usable = [i for i, value in enumerate(found) if value is not False]
+    if not usable:
+        return Cell(None, State.NO_CONTEXT, detail={"reason": "no claim of the reference is in the chunks"})
+    return share([both(found[i], stated[i]) for i in usable], verdicts + judgments.verdicts[Need.REFERENCE_BY_ANSWER])
+
+
+CONTEXT_UTILIZATION = Metric(
+    "context_utilization",
+    ("question", "answer", "contexts", "reference"),
+    (Need.REFERENCE_BY_ALL, Need.REFERENCE_BY_ANSWER),
+    _context_utilization,
+)
+"""Of the claims of R that are in C, the share that the answer states. Undefined when C holds none of them."""
+
+
+def _blending(sample: Sample, judgments: Judgments) -> Cell:
+    decided = claims_state(sample, judgments.claims["answer"], higher_is_better=False)
+    if decided is not None:
+        return decided
+    if not has_context(sample):
+        return Cell(None, State.NO_CONTEXT)
+    texts = judgments.claims["answer"].texts
+    n = len(texts)
+    by_chunk, by_source = _read(judgments, Need.ANSWER_BY_CHUNK), _read(judgments, Need.ANSWER_BY_SOURCE)
+    values = [
+        both(together, negate(either(_any(by_chunk[i::n]), _any(by_source[i::n]))))
+        for i, together in enumerate(_read(judgments, Need.ANSWER_BY_ALL))
+    ]
+    blended = [
+        {"claim": texts[i], "documents": _likeliest(sample, judgments, i, n)} for i in range(n) if values[i] is True
+    ]
+    verdicts = judgments.verdicts[Need.ANSWER_BY_ALL] + judgments.verdicts[Need.ANSWER_BY_CHUNK]
+    return share(values, verdicts, detail={"blended": blended} if blended else {})
+
+
+def _likeliest(sample: Sample, judgments: Judgments, claim: int, n_claims: int) -> list[str | int]:
+    """Return the two chunks that support a blended claim most, in order of retrieval."""
+    verdicts = judgments.verdicts[Need.ANSWER_BY_CHUNK][claim::n_claims]
+    order = sorted(range(len(verdicts)), key=lambda k: -(verdicts[k].p or 0.0))
+    passages = sample.contexts or ()
+    return [passages[k].source or passages[k].id or k for k in sorted(order[:2])]
+
+
+BLENDING = Metric(
+    "blending",
+    ("question", "answer", "contexts"),
+    (Need.ANSWER_BY_ALL, Need.ANSWER_BY_CHUNK, Need.ANSWER_BY_SOURCE),
+    _blending,
+    higher_is_better=False,
+)
+"""Share of A supported by C but by no single chunk and no single source document. ``detail.blended`` lists each such
+claim with the two documents that come closest. Undefined without context."""
+
+
+def _grounded(sample: Sample, judgments: Judgments) -> list[bool | None]:
+    if not has_context(sample):
+        return [False] * len(judgments.claims["answer"].texts)
+    return _read(judgments, Need.ANSWER_BY_ALL)
+
+
+def _both_columns(judgments: Judgments) -> tuple[Any, ...]:
+    return judgments.verdicts[Need.ANSWER_BY_ALL] + judgments.verdicts[Need.ANSWER_BY_REFERENCE]
+
+
+def _any(values: list[bool | None]) -> bool | None:
+    if True in values:
+        return True
+    return None if None in values else False

@@ -1,0 +1,390 @@
+"""The one module that joins all rooms: samples to judgments to cells to a run folder.
+
+A run folder holds ``samples.jsonl`` (what was scored), ``judgments.sqlite`` (every reply), ``scores.jsonl``,
+``summary.json``, ``report.md`` and ``run.json``. Kill the process anywhere: the same call goes on, because every reply
+is in the store under a key of its content. :func:`rescore` reads the folder without a model.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpueval import engines
+from gpueval.config import RunConfig
+from gpueval.data.columns import Columns, to_sample
+from gpueval.data.load import load
+from gpueval.engines.base import Embedder, Engine
+from gpueval.errors import DataError, PrerequisiteError, UsageError
+from gpueval.fingerprint import text_digest
+from gpueval.judge import prompts
+from gpueval.judge.plan import Keys
+from gpueval.judge.run import Bench, Progress, StoredReader, judge_window
+from gpueval.judge.store import Store
+from gpueval.metrics import DEFAULT, Metric, choose, score
+from gpueval.metrics.baselines import load_libraries
+from gpueval.records import Cell, Judgments, Need, Sample, Summary
+from gpueval.report.markdown import markdown
+from gpueval.stats.aggregate import Table
+
+_SIMILAR = frozenset({Need.SIMILAR_QUESTIONS, Need.SIMILAR_REFERENCE})
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Show no progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run came to.
+
+    Attributes:
+        metrics: Summary per metric.
+        groups: Summaries per group and metric.
+        warnings: Remarks on data and results.
+        folder: The run folder.
+    """
+
+    metrics: dict[str, Summary]
+    groups: dict[str, dict[str, Summary]]
+    warnings: list[str]
+    folder: Path
+
+    def to_json(self) -> bytes:
+        """Return what ``summary.json`` holds."""
+        body = {"metrics": self.metrics, "groups": self.groups, "warnings": self.warnings}
+        return msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
+
+    def cells(self) -> Iterator[dict[str, Any]]:
+        """Yield the lines of ``scores.jsonl``."""
+        with (self.folder / "scores.jsonl").open("rb") as file:
+            for line in file:
+                yield msgspec.json.decode(line)
+
+    def to_pandas(self) -> Any:
+        """Return one row per sample with a value and a state column per metric; needs pandas."""
+        import pandas
+
+        rows = []
+        for line in self.cells():
+            row: dict[str, Any] = {"id": line["id"]}
+            for name, cell in line["scores"].items():
+                row |= {name: cell["value"], f"{name}_state": cell["state"]}
+            rows.append(row)
+        return pandas.DataFrame(rows)
+
+
+def evaluate(
+    samples: Path | str | Iterable[Sample | Mapping[str, Any]],
+    *,
+    judge: str | Engine | None = None,
+    embedder: str | Embedder | None = None,
+    metrics: Sequence[str] = DEFAULT,
+    out: Path | str,
+    columns: Columns | None = None,
+    progress: Progress = _silent,
+    **settings: Any,
+) -> Result:
+    """Score samples and leave a run folder; the function behind ``gpueval run``.
+
+    Args:
+        samples: A file, or samples, or mappings with the fields of a sample.
+        judge: Model folder, server URL, ``scripted:RULES.jsonl`` or an engine.
+        embedder: Sentence-transformers folder or an embedder; needed by metrics that compare meanings.
+        metrics: Metric names.
+        out: Run folder; an unfinished run in it goes on.
+        columns: Column mapping of a file.
+        progress: Called with round, done and total.
+        settings: Further fields of :class:`~gpueval.config.RunConfig`.
+
+    Raises:
+        DataError: The samples are wrong; raised before an engine starts.
+        PrerequisiteError: A model, an embedder or a package is missing.
+        EngineError: The engine failed for good; everything answered is kept.
+    """
+    config = RunConfig(
+        judge if isinstance(judge, str) else None,
+        embedder if isinstance(embedder, str) else None,
+        tuple(metrics),
+        **settings,
+    )
+    chosen = choose(config.metrics)
+    folder = Path(out)
+    with _locked(folder):
+        began = time.time()
+        mapping = columns or Columns()
+        n_samples = _write_samples(folder / "samples.jsonl", _incoming(samples, mapping))
+        needs = {need for metric in chosen for need in metric.needs}
+        with ExitStack() as stack:
+            engine: Engine | None = None
+            embed: Embedder | None = None
+            store = stack.enter_context(Store(folder / "judgments.sqlite"))
+            if needs & _SIMILAR:
+                embed = _embedder(embedder, config, folder / "engine.log")
+                stack.callback(embed.close)
+            if needs - {Need.SIMILAR_REFERENCE}:
+                engine = _judge(judge, config, folder / "engine.log")
+                stack.callback(engine.close)
+            facts = _facts(config, engine, embed, n_samples)
+            facts["needs_asked"] = sorted(needs)
+            _write(folder / "run.json", facts)
+            started = time.time()
+            keys = Keys(facts["judge"].get("fingerprint", ""), facts["embedder"].get("fingerprint", ""))
+            reader = StoredReader(
+                store, engine.max_prompt_tokens if engine else 8192, engine.count_tokens if engine else None
+            )
+            bench = Bench(store, reader, keys, engine, embed, config.claims == "llm", config.threshold, progress)
+            result = _score(folder, chosen, bench, config.window_samples, dict(mapping.warnings))
+            facts["timing_s"] = {"start": started - began, "judge_and_score": time.time() - started}
+            facts["samples_per_s"] = n_samples / max(1e-9, time.time() - started)
+            facts["requests"] = asdict(bench.tally)
+            facts["judge"] |= dict(engine.facts()) if engine else {}
+            facts["embedder"] |= dict(embed.facts()) if embed else {}
+            facts["data_warnings"] = dict(mapping.warnings)
+            facts["finished"] = True
+            _write(folder / "run.json", facts)
+        (folder / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
+        return result
+
+
+def rescore(
+    folder: Path | str, *, metrics: Sequence[str] = (), threshold: float | None = None, progress: Progress = _silent
+) -> Result:
+    """Score a run folder again from its stored replies: no model, no GPU; the function behind ``gpueval rescore``.
+
+    Args:
+        folder: Run folder.
+        metrics: Metric names; empty takes the run's own. Their judgments must have been asked.
+        threshold: Another threshold; None takes the run's own.
+        progress: Called with round, done and total.
+
+    Raises:
+        UsageError: The folder is no run folder, or a metric needs judgments that the run did not ask.
+    """
+    folder = Path(folder)
+    facts = read_run(folder)
+    settings = facts["settings"]
+    asked = set(facts["needs_asked"])
+    chosen = choose(metrics or settings["metrics"])
+    for metric in chosen:
+        if lacking := set(metric.needs) - asked:
+            raise UsageError(
+                f"{metric.name} needs judgments that this run did not ask ({', '.join(sorted(lacking))}).",
+                f"Ask them with: gpueval run ... --metrics {metric.name} --out {folder}",
+            )
+    config = replace(
+        RunConfig(settings["judge"], settings["embedder"], tuple(metric.name for metric in chosen)),
+        claims=settings["claims"],
+        threshold=threshold if threshold is not None else settings["threshold"],
+    )
+    with _locked(folder), Store(folder / "judgments.sqlite") as store:
+        if facts["prompts_version"] != prompts.VERSION:
+            raise UsageError(
+                f"The run was judged with prompts of version {facts['prompts_version']}; these are {prompts.VERSION}.",
+                "Rescore it with the gpueval version that made it, or run it again.",
+            )
+        keys = Keys(facts["judge"].get("fingerprint", ""), facts["embedder"].get("fingerprint", ""))
+        reader = StoredReader(store, facts["judge"].get("max_prompt_tokens", 8192), None)
+        bench = Bench(store, reader, keys, None, None, config.claims == "llm", config.threshold, progress)
+        result = _score(folder, chosen, bench, config.window_samples, facts.get("data_warnings", {}))
+        facts["settings"] |= {"metrics": list(config.metrics), "threshold": config.threshold}
+        _write(folder / "run.json", facts)
+        (folder / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
+        return result
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Read ``run.json``.
+
+    Raises:
+        UsageError: The folder is no run folder.
+    """
+    try:
+        facts = msgspec.json.decode((folder / "run.json").read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(f"{folder} is not a run folder: run.json is missing or damaged.") from error
+    return facts
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Read ``summary.json`` as records.
+
+    Raises:
+        UsageError: The run has not finished.
+    """
+    try:
+        content = (folder / "summary.json").read_bytes()
+        body = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        return {
+            "metrics": msgspec.json.decode(body["metrics"], type=dict[str, Summary]),
+            "groups": msgspec.json.decode(body["groups"], type=dict[str, dict[str, Summary]]),
+            "warnings": msgspec.json.decode(body["warnings"], type=list[str]),
+        }
+    except (OSError, KeyError, msgspec.DecodeError) as error:
+        raise UsageError(
+            f"{folder} has no readable summary.json.", f"Finish the run, or: gpueval rescore {folder}"
+        ) from error
+
+
+def _score(
+    folder: Path, metrics: Sequence[Metric], bench: Bench, window_samples: int, warnings: Mapping[str, int]
+) -> Result:
+    load_libraries(metrics)
+    table, encoder = Table(), msgspec.json.Encoder()
+    partial = folder / "scores.jsonl.partial"
+    n_done, n_total = 0, sum(1 for _ in (folder / "samples.jsonl").open("rb"))
+    with partial.open("wb") as file:
+        for window in _windows(folder / "samples.jsonl", window_samples):
+            for sample, judgments in zip(window, judge_window(window, metrics, bench), strict=True):
+                cells = score_sample(sample, judgments, metrics)
+                table.add(cells, sample.group)
+                file.write(encoder.encode({"id": sample.id, "scores": _plain(cells)}) + b"\n")
+            n_done += len(window)
+            bench.progress("samples", n_done, n_total)
+    partial.replace(folder / "scores.jsonl")
+    remarks = [f"{count} x {text}" for text, count in warnings.items()]
+    summed = table.result(remarks)
+    result = Result(summed["metrics"], summed["groups"], summed["warnings"], folder)
+    _atomically(folder / "summary.json", result.to_json())
+    return result
+
+
+def score_sample(sample: Sample, judgments: Judgments, metrics: Sequence[Metric]) -> dict[str, Cell]:
+    """Score one sample whose judgments are known."""
+    return {metric.name: score(metric, sample, judgments) for metric in metrics}
+
+
+def _plain(cells: Mapping[str, Cell]) -> dict[str, dict[str, Any]]:
+    found = {}
+    for name, cell in cells.items():
+        body: dict[str, Any] = {"value": cell.value, "state": cell.state}
+        if cell.low is not None:
+            body |= {"low": cell.low, "high": cell.high}
+        if cell.claims:
+            body["claims"] = cell.claims
+        found[name] = body | cell.detail
+    return found
+
+
+def _incoming(samples: Path | str | Iterable[Sample | Mapping[str, Any]], columns: Columns) -> Iterator[Sample]:
+    if isinstance(samples, str | Path):
+        yield from load(Path(samples), columns)
+        return
+    seen: set[bytes] = set()
+    for number, item in enumerate(samples, start=1):
+        sample = item if isinstance(item, Sample) else to_sample(item, columns, file="samples", line=number)
+        key = text_digest(sample.id)
+        if key in seen:
+            raise DataError(f"id '{sample.id}' is used twice", file="samples", line=number, field="id")
+        seen.add(key)
+        yield sample
+    if not seen:
+        raise DataError("there are no samples", file="samples")
+
+
+def _write_samples(path: Path, samples: Iterable[Sample]) -> int:
+    encoder, n = msgspec.json.Encoder(), 0
+    partial = path.with_suffix(".partial")
+    with partial.open("wb") as file:
+        for sample in samples:
+            try:
+                file.write(encoder.encode(sample) + b"\n")
+            except UnicodeEncodeError as error:
+                raise DataError("holds text that is not valid Unicode", file=sample.id) from error
+            n += 1
+    partial.replace(path)
+    return n
+
+
+def _windows(path: Path, size: int) -> Iterator[list[Sample]]:
+    decode = msgspec.json.Decoder(Sample).decode
+    window: list[Sample] = []
+    with path.open("rb") as file:
+        for line in file:
+            window.append(decode(line))
+            if len(window) == size:
+                yield window
+                window = []
+    if window:
+        yield window
+
+
+def _judge(judge: str | Engine | None, config: RunConfig, log: Path) -> Engine:
+    if judge is None:
+        raise UsageError("These metrics need a judge.", "Give a local model folder or a server URL with --judge.")
+    if isinstance(judge, str):
+        return engines.start(judge, engine=config.engine, options=config.engine_options, log=log)
+    return judge
+
+
+def _embedder(embedder: str | Embedder | None, config: RunConfig, log: Path) -> Embedder:
+    if embedder is None:
+        raise UsageError(
+            "These metrics compare meanings and need an embedding model.",
+            "Give a sentence-transformers folder with --embedder, or choose metrics without answer_relevancy, "
+            "answer_correctness and semantic_similarity.",
+        )
+    if isinstance(embedder, str):
+        return engines.start_embedder(embedder, config.embed_device, log)
+    return embedder
+
+
+def _facts(config: RunConfig, engine: Engine | None, embed: Embedder | None, n_samples: int) -> dict[str, Any]:
+    judge = dict(engine.facts()) | {"max_prompt_tokens": engine.max_prompt_tokens} if engine else {}
+    settings = asdict(config)
+    return {
+        "gpueval_version": importlib.metadata.version("gpueval"),
+        "python_version": platform.python_version(),
+        "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
+        "prompts_version": prompts.VERSION,
+        "settings": settings | {"metrics": list(config.metrics)},
+        "judge": judge,
+        "embedder": dict(embed.facts()) if embed else {},
+        "n_samples": n_samples,
+        "finished": False,
+    }
+
+
+def _write(path: Path, body: Mapping[str, Any]) -> None:
+    _atomically(path, msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")
+
+
+def _atomically(path: Path, content: bytes) -> None:
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep a second process out of the run folder; the lock dies with the process."""
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("w")
+    except OSError as error:
+        raise PrerequisiteError(f"The run folder {folder} cannot be written: {error.strerror}.") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UsageError(
+                f"Another process is working in {folder}.", "Wait for it, or choose another --out."
+            ) from error
+        try:
+            yield
+        except OSError as error:
+            raise PrerequisiteError(
+                f"Writing to {folder} failed: {error.strerror or error}.",
+                "What was judged is kept: mend the cause and run the same command to go on.",
+            ) from error

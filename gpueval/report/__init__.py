@@ -1,0 +1,1 @@
+"""Summaries shown and decided on: terminal, Markdown, gate."""

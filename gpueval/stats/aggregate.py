@@ -1,0 +1,104 @@
+"""Columns of cells summed up honestly: a failure neither leaves the denominator unseen nor turns into a number."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpueval.records import FAILURES, Cell, State, Summary
+from gpueval.stats.intervals import bootstrap_mean
+
+_CONSTANT_FROM = 10
+
+
+class Column:
+    """Collects the cells of one metric in constant memory per cell (24 bytes)."""
+
+    def __init__(self) -> None:
+        self._values = array("d")
+        self._low = array("d")
+        self._high = array("d")
+        self._states: Counter[str] = Counter()
+
+    def add(self, cell: Cell) -> None:
+        """Add one cell."""
+        self._states[cell.state] += 1
+        if cell.value is not None:
+            self._values.append(cell.value)
+            self._low.append(cell.value if cell.low is None else cell.low)
+            self._high.append(cell.value if cell.high is None else cell.high)
+
+    def summary(self) -> Summary:
+        """Sum up.
+
+        ``lower_bound`` and ``upper_bound`` take every failed cell as 0 and as 1 and every partial cell at its own
+        bounds. Cells without a value for a reason that lies in the sample (no claims, abstained, field not given)
+        count in neither.
+        """
+        values = np.frombuffer(self._values, dtype=np.float64) if self._values else np.empty(0)
+        n = len(values)
+        n_failed = sum(count for state, count in self._states.items() if state in FAILURES)
+        interval = bootstrap_mean(values)
+        bounded = n + n_failed
+        return Summary(
+            mean=float(values.mean()) if n else None,
+            ci_low=interval[0] if interval else None,
+            ci_high=interval[1] if interval else None,
+            n_scored=n,
+            n_total=self._states.total(),
+            lower_bound=sum(self._low) / bounded if bounded else None,
+            upper_bound=(sum(self._high) + n_failed) / bounded if bounded else None,
+            states=dict(sorted(self._states.items())),
+        )
+
+
+class Table:
+    """Collects cells per metric, over all samples and per group."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, Column] = {}
+        self._groups: dict[str, dict[str, Column]] = {}
+
+    def add(self, cells: Mapping[str, Cell], group: str | None) -> None:
+        """Add the cells of one sample."""
+        for name, cell in cells.items():
+            self._columns.setdefault(name, Column()).add(cell)
+            if group is not None:
+                self._groups.setdefault(group, {}).setdefault(name, Column()).add(cell)
+
+    def result(self, warnings: list[str]) -> dict[str, Any]:
+        """Return ``{"metrics", "groups", "warnings"}`` with :class:`~gpueval.records.Summary` records."""
+        metrics = {name: column.summary() for name, column in self._columns.items()}
+        groups = {
+            group: {name: column.summary() for name, column in columns.items()}
+            for group, columns in sorted(self._groups.items())
+        }
+        return {"metrics": metrics, "groups": groups, "warnings": warnings + _remarks(metrics)}
+
+
+def coverage(summary: Summary) -> float:
+    """Return the share of samples that the metric could deal with: all but failures and samples lacking a field.
+
+    ``(n_total - n_failed - n_not_applicable) / n_total``; 0 without samples. An answer that declines or makes no
+    claim has been dealt with.
+    """
+    lost = sum(n for state, n in summary.states.items() if state in FAILURES or state == State.NOT_APPLICABLE)
+    return (summary.n_total - lost) / summary.n_total if summary.n_total else 0.0
+
+
+def _remarks(metrics: Mapping[str, Summary]) -> list[str]:
+    found = []
+    for name, summary in metrics.items():
+        if summary.n_scored >= _CONSTANT_FROM and summary.ci_low == summary.ci_high:
+            found.append(f"{name}: all {summary.n_scored} scored samples have the same value {summary.mean:.3f}")
+        n_failed = sum(n for state, n in summary.states.items() if state in FAILURES)
+        if n_failed:
+            found.append(
+                f"{name}: {n_failed} of {summary.n_total} samples could not be judged; with them the mean lies between "
+                f"{summary.lower_bound:.3f} and {summary.upper_bound:.3f}"
+            )
+    return found
