@@ -38,6 +38,8 @@ from gpueval.stats.aggregate import Table
 
 _SIMILAR = frozenset({Need.SIMILAR_QUESTIONS, Need.SIMILAR_REFERENCE})
 
+_DOUBTFUL_LABEL_MASS = 0.8
+
 
 def _silent(stage: str, done: int, total: int) -> None:
     """Show no progress."""
@@ -146,7 +148,7 @@ def evaluate(
             result = _score(folder, chosen, bench, config.window_samples, dict(mapping.warnings))
             facts["timing_s"] = {"start": started - began, "judge_and_score": time.time() - started}
             facts["samples_per_s"] = n_samples / max(1e-9, time.time() - started)
-            facts["requests"] = asdict(bench.tally)
+            facts["requests"] = asdict(bench.tally) | {"mean_label_mass": bench.tally.mean_label_mass}
             facts["judge"] |= dict(engine.facts()) if engine else {}
             facts["embedder"] |= dict(embed.facts()) if embed else {}
             facts["data_warnings"] = dict(mapping.warnings)
@@ -241,7 +243,9 @@ def _score(
     load_libraries(metrics)
     table, encoder = Table(), msgspec.json.Encoder()
     partial = folder / "scores.jsonl.partial"
-    n_done, n_total = 0, sum(1 for _ in (folder / "samples.jsonl").open("rb"))
+    n_done = 0
+    with (folder / "samples.jsonl").open("rb") as file:
+        n_total = sum(1 for _ in file)
     with partial.open("wb") as file:
         for window in _windows(folder / "samples.jsonl", window_samples):
             for sample, judgments in zip(window, judge_window(window, metrics, bench), strict=True):
@@ -251,7 +255,13 @@ def _score(
             n_done += len(window)
             bench.progress("samples", n_done, n_total)
     partial.replace(folder / "scores.jsonl")
-    remarks = [f"{count} x {text}" for text, count in warnings.items()]
+    remarks = [f"{count:,} x {text}" for text, count in warnings.items()]
+    mass = bench.tally.mean_label_mass
+    if mass is not None and mass < _DOUBTFUL_LABEL_MASS:
+        remarks.append(
+            f"the judge gives its labels only {mass:.2f} of its probability on average: it hardly follows, "
+            "so take its verdicts with doubt and compare them with a few labels of your own"
+        )
     summed = table.result(remarks)
     result = Result(summed["metrics"], summed["groups"], summed["warnings"], folder)
     _atomically(folder / "summary.json", result.to_json())

@@ -144,6 +144,8 @@ def _delimited(file: IO[bytes], name: str, *, tab: bool) -> Iterator[tuple[int, 
         raise DataError(f"not CSV: {error}", file=name, line=reader.line_num) from error
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8: {error.reason}", file=name, line=reader.line_num + 1) from error
+    finally:
+        text.detach()
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpueval.records import Completion, State, Verdict
 
-MIN_LABEL_MASS = 0.5
+MIN_LABEL_MASS = 0.2
 """Below this share of probability on the labels a verdict says nothing: the judge wanted to say something else."""
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>|^.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
@@ -66,8 +66,15 @@ def json_object(text: str) -> dict[str, Any] | None:
     complete object at the top level wins. None when there is none.
     """
     body = _THINKING.sub("", text).strip()
-    for candidate in (body, *reversed(_top_level_objects(body))):
-        for attempt in (candidate, _TRAILING_COMMA.sub(r"\1", candidate)):
+    whole = _loaded(body)
+    if whole is not None:
+        return whole
+    return next((found for text in reversed(_top_level_objects(body)) if (found := _loaded(text)) is not None), None)
+
+
+def _loaded(text: str) -> dict[str, Any] | None:
+    if text.startswith("{"):
+        for attempt in (text, _TRAILING_COMMA.sub(r"\1", text)):
             try:
                 value = json.loads(attempt)
             except (ValueError, RecursionError):

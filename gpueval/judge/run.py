@@ -18,7 +18,6 @@ from gpueval.records import Claims, Completion, Judgments, Need, Request, Sample
 Progress = Callable[[str, int, int], None]
 """Called with the round's name, requests done and requests in all."""
 
-_SHORT_BYTES = 512
 _SIMILAR = (Need.SIMILAR_QUESTIONS, Need.SIMILAR_REFERENCE)
 
 
@@ -33,6 +32,34 @@ class Tally:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
+    n_verdicts: int = 0
+    label_mass: float = 0.0
+
+    @property
+    def mean_label_mass(self) -> float | None:
+        """Mean probability that the judge gave to its labels; None without verdicts."""
+        return self.label_mass / self.n_verdicts if self.n_verdicts else None
+
+
+class PlainReader:
+    """The judge's limits as the engine gives them.
+
+    Args:
+        max_prompt_tokens: The judge's limit.
+        count: The engine's token counter; None bounds a text by its bytes.
+    """
+
+    def __init__(self, max_prompt_tokens: int, count: Callable[[str], int] | None) -> None:
+        self.max_prompt_tokens = max_prompt_tokens
+        self._count = count
+
+    def count_tokens(self, text: str) -> int:
+        """Count tokens, or bytes without a counter."""
+        return self._count(text) if self._count else len(text.encode("utf-8", "surrogatepass"))
+
+    def windows(self, texts: tuple[str, ...], budget_tokens: int) -> tuple[str, ...]:
+        """Lay out a passage; see :func:`gpueval.judge.windows.windows`."""
+        return windows.windows(texts, budget_tokens, self)
 
 
 class StoredReader:
@@ -42,38 +69,36 @@ class StoredReader:
     Args:
         store: The run's store.
         max_prompt_tokens: The judge's limit.
-        count: The engine's token counter; None without an engine (bytes bound the count then).
+        count: The engine's token counter; None without an engine.
     """
 
     def __init__(self, store: Store, max_prompt_tokens: int, count: Callable[[str], int] | None) -> None:
         self.max_prompt_tokens = max_prompt_tokens
-        self._store, self._count = store, count
+        self._store, self._engine = store, PlainReader(max_prompt_tokens, count)
+        self._remembers = count is not None
         self._salt = max_prompt_tokens.to_bytes(8, "little")
 
     def count_tokens(self, text: str) -> int:
-        """Count tokens; texts up to 512 bytes are bounded by their bytes when no engine is there."""
-        size = len(text.encode("utf-8", "surrogatepass"))
-        key = digest(b"count", text_digest(text)) if size > _SHORT_BYTES else b""
-        known = self._store.fact(key) if key else None
+        """Count tokens, once per text."""
+        key = digest(b"count", text_digest(text))
+        known = self._store.fact(key)
         if known is not None:
             return int.from_bytes(known, "little")
-        if self._count is None:
-            return size
-        counted = self._count(text)
-        if key:
+        counted = self._engine.count_tokens(text)
+        if self._remembers:
             self._store.remember(key, counted.to_bytes(8, "little"))
         return counted
 
     def windows(self, texts: tuple[str, ...], budget_tokens: int) -> tuple[str, ...]:
-        """Lay out a passage; see :func:`gpueval.judge.windows.windows`."""
+        """Lay out a passage, once per passage and budget."""
         if sum(map(len, texts)) * 4 + 128 * len(texts) <= budget_tokens:
-            return windows.windows(texts, budget_tokens, self)
+            return self._engine.windows(texts, budget_tokens)
         key = digest(b"windows", self._salt, str(budget_tokens).encode(), *(text_digest(text) for text in texts))
         known = self._store.fact(key)
         if known is not None:
             return msgspec.msgpack.decode(known, type=tuple[str, ...])
-        found = windows.windows(texts, budget_tokens, self)
-        if self._count is not None:
+        found = self._engine.windows(texts, budget_tokens)
+        if self._remembers:
             self._store.remember(key, msgspec.msgpack.encode(found))
         return found
 
@@ -122,6 +147,9 @@ def judge_window(samples: Sequence[Sample], metrics: Sequence[Metric], bench: Be
         _take_generated(draft, replies)
     second = [request for draft in drafts for request in second_round(draft, bench.keys, bench.reader)]
     verdicts = _round("verdicts", [request for request in second if request.ask is not prompts.SIMILAR], bench)
+    masses = [sum(completion.labels) for completion in verdicts.values() if completion.labels]
+    bench.tally.n_verdicts += len(masses)
+    bench.tally.label_mass += sum(masses)
     similar = _round("similarities", [request for request in second if request.ask is prompts.SIMILAR], bench)
     bench.keys.forget()
     return [_judgments(draft, verdicts, similar, bench.threshold) for draft in drafts]

@@ -20,13 +20,26 @@ CORRECTNESS_WEIGHTS = (0.75, 0.25)
 """Weights of claim F1 and of semantic similarity in answer correctness (Ragas' default)."""
 
 
+class _PunctuationToSpace(dict[int, str]):
+    """A translation table that learns each character's Unicode category once."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        self[code] = found = " " if unicodedata.category(character)[0] in "PS" else character
+        return found
+
+
+_SPACES = _PunctuationToSpace()
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+
+
 def normalise(text: str) -> str:
     """Lower-case, apply NFKC, drop punctuation and English articles, collapse white space (SQuAD's rule, made
     Unicode-aware). A text of punctuation only keeps it.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    kept = "".join(" " if unicodedata.category(character)[0] in "PS" else character for character in folded)
-    words = re.sub(r"\b(?:a|an|the)\b", " ", kept).split()
+    kept = folded.translate(_SPACES)
+    words = _ARTICLES.sub(" ", kept).split()
     return " ".join(words) or folded.strip()
 
 

@@ -1,0 +1,96 @@
+"""What the house itself costs: samples x 5 metrics through a scripted engine, no model.
+
+    python benchmarks/harness.py 10000 100000 [--out benchmarks/results/harness.jsonl]
+
+Each size runs in a fresh process, from a JSONL file to a finished run folder: load, plan, hash, store, parse, score,
+sum up. A sample has two retrieved chunks, an answer of two sentences and a reference of one: 14 requests for the five
+default metrics, 3 of them similarities. Prints one JSON line per size: wall and CPU seconds, peak memory of the
+process, microseconds per request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def measure(n_samples: int, folder: Path) -> dict[str, object]:
+    """Run one size in this process."""
+    from gpueval.engines.scripted import Scripted
+    from gpueval.pipeline import evaluate
+    from gpueval.records import Completion, Request
+
+    questions = '{"questions":["What is it?","Which one is it?","How is it so?"]}'
+
+    def reply(request: Request) -> Completion:
+        if request.ask.labels:
+            return Completion(request.key, labels=(0.8, 0.2, 0.0), prompt_tokens=200, output_tokens=1)
+        if request.ask.schema:
+            return Completion(request.key, text=questions, prompt_tokens=200, output_tokens=30)
+        return Completion(request.key, value=0.7)
+
+    source = folder / "samples.jsonl"
+    with source.open("w") as file:
+        for i in range(n_samples):
+            row = {
+                "id": f"s{i}",
+                "question": f"What is the capital of country number {i}?",
+                "answer": f"The capital of country {i} is town {i}. It has {i} inhabitants.",
+                "reference": f"Town {i} is the capital of country {i}.",
+                "contexts": [
+                    f"Country {i} has the capital town {i}. " * 6,
+                    f"Country {i} exports goods of kind {i}. " * 6,
+                ],
+            }
+            file.write(json.dumps(row) + "\n")
+    engine = Scripted(reply, "harness")
+    began, cpu = time.perf_counter(), time.process_time()
+    result = evaluate(source, judge=engine, embedder=engine, out=folder / "run")
+    wall, used = time.perf_counter() - began, time.process_time() - cpu
+    n_requests = json.loads((folder / "run" / "run.json").read_text())["requests"]["n_requests"]
+    assert all(summary.n_scored == n_samples for summary in result.metrics.values())
+    return {
+        "benchmark": "harness",
+        "n_samples": n_samples,
+        "n_requests": n_requests,
+        "wall_s": round(wall, 2),
+        "cpu_s": round(used, 2),
+        "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "us_per_request": round(1e6 * wall / n_requests, 1),
+        "store_mib": round((folder / "run" / "judgments.sqlite").stat().st_size / 2**20, 1),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+
+
+def main() -> None:
+    """Run every size in its own process."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sizes", nargs="+", type=int)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--inner", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    for size in options.sizes:
+        if options.inner:
+            with tempfile.TemporaryDirectory() as folder:
+                print(json.dumps(measure(size, Path(folder))))
+            continue
+        done = subprocess.run(
+            [sys.executable, __file__, str(size), "--inner"], capture_output=True, text=True, check=True
+        )
+        print(done.stdout, end="", flush=True)
+        if options.out:
+            with options.out.open("a") as file:
+                file.write(done.stdout)
+
+
+if __name__ == "__main__":
+    main()
