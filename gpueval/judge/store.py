@@ -23,6 +23,7 @@ COMMIT_INTERVAL_S = 0.5
 
 _COMMIT_ROWS = 10_000
 _IN_LIMIT = 500
+_CACHE_KIB = 65_536
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS replies (
     key BLOB PRIMARY KEY, kind TEXT NOT NULL, failed INTEGER NOT NULL, reply BLOB NOT NULL) WITHOUT ROWID;
@@ -68,6 +69,7 @@ class Store:
             self._db = sqlite3.connect(path, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
             self._db.executescript(_SCHEMA)
         except sqlite3.DatabaseError as error:
             raise _explained(error, path) from error
@@ -129,6 +131,7 @@ class Store:
         if not self._waiting:
             return
         try:
+            self._waiting.sort()  # neighbours in the tree are written together: half the time for random keys
             self._db.execute("BEGIN")
             self._db.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", self._waiting)
             self._db.execute("COMMIT")
