@@ -1,6 +1,6 @@
-"""Faithfulness against human labels on BEGIN (Dziri et al. 2022), development split, 430 rows.
+r"""Faithfulness against human labels on BEGIN (Dziri et al. 2022), development split, 430 rows.
 
-    gpueval run DATA/begin_wow/begin_dev_wow.tsv --columns question=message,answer=response,contexts=knowledge \\
+    gpueval run DATA/begin_wow/begin_dev_wow.tsv --columns question=message,answer=response,contexts=knowledge \
         --judge JUDGE --metrics faithfulness --out runs/begin
     python benchmarks/begin.py DATA/begin_wow/begin_dev_wow.tsv runs/begin [--out benchmarks/results/begin.jsonl]
 

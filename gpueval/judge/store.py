@@ -18,10 +18,10 @@ import msgspec
 from gpueval.errors import PrerequisiteError, UsageError
 from gpueval.records import Completion
 
-COMMIT_INTERVAL_S = 0.5
+COMMIT_INTERVAL_S = 1.0
 """Longest time an answered request waits for its commit: what a ``kill -9`` can lose."""
 
-_COMMIT_ROWS = 10_000
+_COMMIT_ROWS = 50_000
 _IN_LIMIT = 500
 _CACHE_KIB = 65_536
 _SCHEMA = """
@@ -131,7 +131,7 @@ class Store:
         if not self._waiting:
             return
         try:
-            self._waiting.sort()  # neighbours in the tree are written together: half the time for random keys
+            self._waiting.sort()  # neighbours in the tree are written together
             self._db.execute("BEGIN")
             self._db.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", self._waiting)
             self._db.execute("COMMIT")

@@ -19,6 +19,7 @@ from gpueval.metrics.base import (
     is_blank,
     negate,
     share,
+    worst_state,
     yes,
 )
 from gpueval.records import FAILURES, Cell, Judgments, Need, Sample, State
@@ -177,13 +178,23 @@ def _context_utilization(sample: Sample, judgments: Judgments) -> Cell:
         return Cell(None, State.NO_CONTEXT)
     found = _read(judgments, Need.REFERENCE_BY_ALL)
     stated = [False] * len(found) if is_blank(sample.answer) else _read(judgments, Need.REFERENCE_BY_ANSWER)
-    verdicts = judgments.verdicts[Need.REFERENCE_BY_ALL]
-    if all(value is None for value in found):
-        return share(found, verdicts)
-    usable = [i for i, value in enumerate(found) if value is not False]
-    if not usable:
+    pairs = list(zip(found, stated, strict=True))
+    n_found = sum(f is True for f, _ in pairs)
+    n_stated = sum(f is True and s is True for f, s in pairs)
+    if not n_found:
+        if None in found:
+            return Cell(None, worst_state(judgments.verdicts[Need.REFERENCE_BY_ALL]))
         return Cell(None, State.NO_CONTEXT, detail={"reason": "no claim of the reference is in the chunks"})
-    return share([both(found[i], stated[i]) for i in usable], verdicts + judgments.verdicts[Need.REFERENCE_BY_ANSWER])
+    value = n_stated / n_found
+    n_missing = sum(f is None or (f is True and s is None) for f, s in pairs)
+    if not n_missing:
+        return Cell(value)
+    # A claim that may be in the chunks lowers the share at worst when the answer may lack it, and raises it at best
+    # when the answer may state it.
+    low = n_stated / (n_found + sum(f is None and s is not True for f, s in pairs))
+    n_hoped = sum(f is None and s is not False for f, s in pairs)
+    high = (sum(f is True and s is not False for f, s in pairs) + n_hoped) / (n_found + n_hoped)
+    return Cell(value, State.PARTIAL, low, high, detail={"n_asked": len(pairs), "n_missing": n_missing})
 
 
 CONTEXT_UTILIZATION = Metric(

@@ -1,0 +1,149 @@
+"""The OpenAI-compatible engine against a server that misbehaves in every way: each request ends in a reply."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+pytest.importorskip("openai", reason="pip install 'gpueval[server]'")
+
+from gpueval.engines.openai_server import OpenAIServer
+from gpueval.errors import EngineError
+from gpueval.judge.prompts import QUESTIONS, SUPPORT
+from gpueval.records import Request, State
+
+
+class Hostile(BaseHTTPRequestHandler):
+    """Does to each request what its text says; counts the tries per text."""
+
+    protocol_version = "HTTP/1.1"
+    tries: dict[str, int]
+    bodies: list[dict]
+    lock = threading.Lock()
+
+    def do_GET(self) -> None:
+        self._send(200, {"object": "list", "data": [{"id": "judge", "object": "model", "max_model_len": 4096}]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        text = body["messages"][-1]["content"]
+        with self.lock:
+            self.tries[text] = self.tries.get(text, 0) + 1
+            self.bodies.append(body)
+        if "drop" in text and self.tries[text] == 1:
+            self.connection.close()
+        elif "busy" in text and self.tries[text] < 3:
+            self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.05"})
+        elif "broken" in text:
+            self._send(500, {"error": {"message": "internal"}})
+        elif "slow" in text:
+            time.sleep(1.0)
+            self._send(200, self._reply("Yes"))
+        elif "malformed" in text:
+            self._send(200, None)
+        elif "empty" in text:
+            self._send(200, {"id": "x", "object": "chat.completion", "created": 0, "model": "judge", "choices": []})
+        elif "strict" in text and "chat_template_kwargs" in body:
+            self._send(400, {"error": {"message": "Unknown parameter: chat_template_kwargs"}})
+        elif "long" in text:
+            self._send(400, {"error": {"message": "This model's maximum context length is 4096 tokens"}})
+        elif "plain" in text:
+            self._send(200, self._reply("No."))
+        elif "rambling" in text:
+            self._send(200, self._reply("I would say it is fine"))
+        else:
+            self._send(200, self._reply("Yes", {"Yes": 0.6, " yes": 0.1, "No": 0.2}))
+
+    def _reply(self, text: str, chances: dict[str, float] | None = None) -> dict:
+        logprobs = None
+        if chances:
+            top = [{"token": t, "logprob": math.log(p), "bytes": None} for t, p in chances.items()]
+            logprobs = {"content": [{"token": text, "logprob": top[0]["logprob"], "bytes": None, "top_logprobs": top}]}
+        message = {"role": "assistant", "content": text}
+        return {
+            "id": "x",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "judge",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": logprobs}],
+            "usage": {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8},
+        }
+
+    def _send(self, code: int, body: dict | None, headers: dict[str, str] | None = None) -> None:
+        content = b'{"choices": [{"mess' if body is None else json.dumps(body).encode()
+        self.send_response(code)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server():
+    handler = type("Handler", (Hostile,), {"tries": {}, "bodies": []})
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=httpd.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{httpd.server_port}/v1", handler
+    httpd.shutdown()
+    httpd.server_close()
+    thread.join()
+
+
+def ask(url, *texts, kind=SUPPORT, **options):
+    engine = OpenAIServer(url, timeout_s=0.5, retries=2, **options)
+    requests = [Request(text.encode().ljust(16), kind, ("shared ", text)) for text in texts]
+    found = {completion.key.decode().strip(): completion for completion in engine.run(requests)}
+    assert len(found) == len(texts)
+    return found, engine
+
+
+def test_label_probabilities_are_summed_over_surface_forms(server) -> None:
+    found, _ = ask(server[0], "fine")
+    assert found["fine"].labels == pytest.approx((0.7, 0.2, 0.0))
+    assert found["fine"].prompt_tokens == 7
+
+
+def test_every_request_ends_in_a_reply_or_a_named_failure(server) -> None:
+    texts = ["fine", "drop", "busy", "broken", "slow", "malformed", "empty", "long", "plain", "rambling", "strict"]
+    found, engine = ask(server[0], *texts, concurrency=4)
+    failures = {text: completion.failure for text, completion in found.items() if completion.failure}
+    assert failures == {
+        "broken": State.ENGINE_ERROR,
+        "slow": State.TIMEOUT,
+        "malformed": State.ENGINE_ERROR,
+        "empty": State.ENGINE_ERROR,
+        "long": State.CONTEXT_OVERFLOW,
+    }
+    assert found["plain"].labels == (0.0, 1.0, 0.0)
+    assert found["rambling"].labels == (0.0, 0.0, 0.0)
+    assert engine.facts()["n_verdicts_without_probabilities"] == 2
+    assert server[1].tries["shared busy"] == 3
+
+
+def test_generation_sends_the_schema_and_switches_thinking_off(server) -> None:
+    ask(server[0], "fine", kind=QUESTIONS)
+    (body,) = server[1].bodies
+    assert body["response_format"]["json_schema"]["schema"]["properties"]["questions"]["minItems"] == 3
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+    assert body["temperature"] == 0.0
+
+
+def test_limit_comes_from_the_server_and_no_key_is_needed(server) -> None:
+    assert OpenAIServer(server[0]).max_prompt_tokens == 4096
+
+
+def test_no_server_and_no_such_model_are_clear(server) -> None:
+    with pytest.raises(EngineError, match="No OpenAI-compatible server"):
+        OpenAIServer("http://127.0.0.1:9/v1", retries=0)
+    with pytest.raises(EngineError, match="no model 'other'"):
+        OpenAIServer(server[0], model="other")
