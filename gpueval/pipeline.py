@@ -125,6 +125,8 @@ def evaluate(
         began = time.time()
         mapping = columns or Columns()
         n_samples = _write_samples(folder / "samples.jsonl", _incoming(samples, mapping))
+        for stale in ("summary.json", "report.md", "scores.jsonl"):  # a gate must not pass on an earlier result
+            (folder / stale).unlink(missing_ok=True)
         needs = {need for metric in chosen for need in metric.needs}
         with ExitStack() as stack:
             engine: Engine | None = None
@@ -137,12 +139,15 @@ def evaluate(
                 engine = _judge(judge, config, folder / "engine.log")
                 stack.callback(engine.close)
             facts = _facts(config, engine, embed, n_samples)
-            facts["needs_asked"] = sorted(needs)
+            facts["metrics_asked"] = list(config.metrics)
             _write(folder / "run.json", facts)
             started = time.time()
             keys = Keys(facts["judge"].get("fingerprint", ""), facts["embedder"].get("fingerprint", ""))
             reader = StoredReader(
-                store, engine.max_prompt_tokens if engine else 8192, engine.count_tokens if engine else None
+                store,
+                facts["judge"].get("fingerprint", ""),
+                engine.max_prompt_tokens if engine else 8192,
+                engine.count_tokens if engine else None,
             )
             bench = Bench(store, reader, keys, engine, embed, config.claims == "llm", config.threshold, progress)
             result = _score(folder, chosen, bench, config.window_samples, dict(mapping.warnings))
@@ -175,10 +180,14 @@ def rescore(
     folder = Path(folder)
     facts = read_run(folder)
     settings = facts["settings"]
-    asked = set(facts["needs_asked"])
+    asked = choose(facts["metrics_asked"])
+    # Of a metric that is at times decided without judgments, not every judgment has been asked.
+    judged = {need for metric in asked if metric.decided is None for need in metric.needs}
     chosen = choose(metrics or settings["metrics"])
+    if not (folder / "judgments.sqlite").is_file():
+        raise UsageError(f"{folder} has no judgments.sqlite: its replies are gone.", "Copy the whole run folder.")
     for metric in chosen:
-        if lacking := set(metric.needs) - asked:
+        if metric not in asked and (lacking := set(metric.needs) - judged):
             raise UsageError(
                 f"{metric.name} needs judgments that this run did not ask ({', '.join(sorted(lacking))}).",
                 f"Ask them with: gpueval run ... --metrics {metric.name} --out {folder}",
@@ -195,7 +204,8 @@ def rescore(
                 "Rescore it with the gpueval version that made it, or run it again.",
             )
         keys = Keys(facts["judge"].get("fingerprint", ""), facts["embedder"].get("fingerprint", ""))
-        reader = StoredReader(store, facts["judge"].get("max_prompt_tokens", 8192), None)
+        judge = facts["judge"]
+        reader = StoredReader(store, judge.get("fingerprint", ""), judge.get("max_prompt_tokens", 8192), None)
         bench = Bench(store, reader, keys, None, None, config.claims == "llm", config.threshold, progress)
         result = _score(folder, chosen, bench, config.window_samples, facts.get("data_warnings", {}))
         facts["settings"] |= {"metrics": list(config.metrics), "threshold": config.threshold}
@@ -395,6 +405,6 @@ def _locked(folder: Path) -> Iterator[None]:
             yield
         except OSError as error:
             raise PrerequisiteError(
-                f"Writing to {folder} failed: {error.strerror or error}.",
+                f"A file operation failed: {error}.",
                 "What was judged is kept: mend the cause and run the same command to go on.",
             ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -60,4 +61,10 @@ def main(arguments: list[str] | None = None) -> Any:
     except (KeyboardInterrupt, click.Abort):
         click.echo("gpueval: interrupted. What was judged is kept: the same command goes on.", err=True)
         sys.exit(130)
+    except Exception as error:  # exit code 1 is a gate's: whatever else goes wrong must not look like one
+        if os.environ.get("GPUEVAL_TRACEBACK"):
+            raise
+        click.echo(f"gpueval: internal error: {type(error).__name__}: {error}", err=True)
+        click.echo("  Please report it with the output of the same command under GPUEVAL_TRACEBACK=1.", err=True)
+        sys.exit(4)
     sys.exit(code if isinstance(code, int) else 0)

@@ -76,7 +76,7 @@ def run(
     device: str | None,
     as_json: bool,
     quiet: bool,
-) -> None:
+) -> int:
     """Score SAMPLES (.jsonl, .json, .csv, .tsv, .parquet; .gz) with a judge.
 
     Kill it at any moment: the same command goes on where it stopped. Prints a table; leaves scores.jsonl,
@@ -112,3 +112,7 @@ def run(
     else:
         show(Console(), result.metrics, result.groups, result.warnings)
         click.echo(f"run folder: {result.folder}", err=True)
+    if not any(summary.n_scored for summary in result.metrics.values()):
+        click.echo("gpueval: no sample has a score; the states say why.", err=True)
+        return 4
+    return 0

@@ -9,6 +9,7 @@ Names understood without being told: gpueval's own, Ragas (``user_input``, ``ret
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,6 +51,7 @@ _DEEPEVAL = ("actual_output", "actualOutput", "retrieval_context", "retrievalCon
 _TEXT_KEYS = ("text", "content", "page_content", "context", "chunk")
 _ID_KEYS = ("id", "doc_id", "chunk_id", "_id")
 _SOURCE_KEYS = ("source", "document", "title", "file")
+_ADJACENT = re.compile(r"(['\"])\s+(['\"])")
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
@@ -123,7 +125,11 @@ def to_sample(row: Mapping[str, Any], columns: Columns, *, file: str, line: int)
         used.add(column)
         where = _Where(file, line, column)
         value = row[column]
-        if value is None or (value == "" and name not in ("answer", "contexts", "reference", "question")):
+        if (
+            value is None
+            or value != value
+            or (value == "" and name not in ("answer", "contexts", "reference", "question"))
+        ):
             continue
         if name == "contexts":
             values[name] = _contexts(value, columns, where)
@@ -182,12 +188,12 @@ def _contexts(value: Any, columns: Columns, where: _Where) -> tuple[Passage, ...
 def _from_text(value: str, columns: Columns) -> Any:
     stripped = value.strip()
     if stripped.startswith("["):
-        for read in (msgspec.json.decode, ast.literal_eval):
+        for read in (msgspec.json.decode, _literal):
             try:
                 parsed = read(stripped)
             except (ValueError, SyntaxError, MemoryError, RecursionError):
                 continue
-            if isinstance(parsed, list):
+            if isinstance(parsed, list) and all(isinstance(item, str | dict) for item in parsed):
                 return parsed
     if not stripped:
         return []
@@ -195,6 +201,11 @@ def _from_text(value: str, columns: Columns) -> Any:
         return [part for part in value.split(columns.separator) if part.strip()]
     columns.warnings["contexts given as one text, taken as one chunk"] += 1
     return [value]
+
+
+def _literal(text: str) -> Any:
+    """Read a Python list as a CSV writer prints it; NumPy's form has no commas between its items."""
+    return ast.literal_eval(_ADJACENT.sub(r"\1, \2", text))
 
 
 def _passage(item: Any, index: int, where: _Where) -> Passage:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -77,8 +78,10 @@ def rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 yield from _json(file.read(), name)
             else:
                 yield from _delimited(file, name, tab=kind == ".tsv")  # type: ignore[arg-type]
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"not a complete gzip file: {error}", file=name) from error
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=name) from error
 
 
 def _jsonl(file: IO[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -89,7 +92,7 @@ def _jsonl(file: IO[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             row = decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DataError(f"not JSON: {error}", file=name, line=line) from error
         if not isinstance(row, dict):
             raise DataError("expected a JSON object", file=name, line=line)
@@ -99,7 +102,7 @@ def _jsonl(file: IO[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
 def _json(content: bytes, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         items = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"not JSON: {error}", file=name) from error
     if isinstance(items, dict):  # RAGChecker and DeepEval wrap their rows
         items = next((value for value in items.values() if isinstance(value, list)), None)

@@ -1,7 +1,7 @@
 """Any OpenAI-compatible chat server: vLLM's own, llama.cpp's, a gateway.
 
-Many requests are in flight at once; each has its own deadline; 429, 5xx, dropped connections and timeouts are tried
-again by the client library with growing pauses. Nothing is ever timed per sample.
+Many requests are in flight at once; each call has its own deadline; 429, 5xx and dropped connections are tried again
+after a growing pause (or the one the server names). Nothing is ever timed per sample.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import queue
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from math import exp
@@ -21,6 +22,9 @@ from gpueval.records import Completion, Request, State
 
 _TOP_LOGPROBS = 20
 _DEFAULT_CONTEXT_TOKENS = 8192
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
+_OPTIONS = ("chat_template_kwargs", "response_format", "top_logprobs", "logprobs")
+_WORD = re.compile(r"[a-zA-Z]+")
 
 
 class OpenAIServer:
@@ -59,8 +63,9 @@ class OpenAIServer:
             "base_url": self._base_url,
             "api_key": os.environ.get("OPENAI_API_KEY", "none"),
             "timeout": timeout_s,
-            "max_retries": retries,
+            "max_retries": 0,
         }
+        self._retries = retries
         try:
             with openai.OpenAI(**self._options) as client:
                 listed = list(client.models.list())
@@ -81,8 +86,16 @@ class OpenAIServer:
         self._n_without_logprobs = 0
 
     def count_tokens(self, text: str) -> int:
-        """Bound from above: one token per three bytes of UTF-8 (English averages four, CJK is three bytes a token)."""
-        return len(text.encode("utf-8", "surrogatepass")) // 3 + 1
+        """Estimate on the safe side, without the server's tokenizer: one token per three letters of an ASCII word, one
+        per other ASCII character that is not a space, two per character of another script.
+        """
+        words = sum(len(word) // 3 + 1 for word in _WORD.findall(text))
+        others = sum(
+            1 if ord(character) < 128 else 2
+            for character in text
+            if not (character.isspace() or (character.isascii() and character.isalpha()))
+        )
+        return words + others
 
     def facts(self) -> Mapping[str, Any]:
         """Server, model, and how many verdicts came without probabilities."""
@@ -129,7 +142,18 @@ class OpenAIServer:
                             return
                         replies.put(await self._ask(client, request))
 
-                await asyncio.gather(*(lane() for _ in range(min(self._concurrency, len(requests)))))
+                lanes = [asyncio.create_task(lane()) for _ in range(min(self._concurrency, len(requests)))]
+                try:
+                    while not all(task.done() for task in lanes):
+                        await asyncio.wait(lanes, timeout=0.2, return_when=asyncio.FIRST_EXCEPTION)
+                        if stop.is_set() or any(task.done() and task.exception() for task in lanes):
+                            break
+                finally:
+                    for task in lanes:
+                        task.cancel()
+                    for result in await asyncio.gather(*lanes, return_exceptions=True):
+                        if isinstance(result, EngineError):
+                            raise result
 
         try:
             asyncio.run(send())
@@ -139,23 +163,36 @@ class OpenAIServer:
 
     async def _ask(self, client: Any, request: Request) -> Completion:
         openai = self._openai
+        pause_s, tries, bare = _FIRST_PAUSE_S, 0, False
         while True:
+            arguments = self._arguments(request, bare=bare)
             try:
-                return self._read(request, await client.chat.completions.create(**self._arguments(request)))
+                return self._read(request, await client.chat.completions.create(**arguments))
             except openai.APITimeoutError as error:
                 return Completion(request.key, failure=State.TIMEOUT, message=str(error))
+            except (openai.RateLimitError, openai.InternalServerError, openai.APIConnectionError) as error:
+                tries += 1
+                if tries > self._retries:
+                    return Completion(request.key, failure=State.ENGINE_ERROR, message=str(error))
+                await asyncio.sleep(_named_pause_s(error) or pause_s)
+                pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 text = str(error)
-                if "context" in text.lower() and "length" in text.lower():
+                if _overflowed(text):
                     return Completion(request.key, failure=State.CONTEXT_OVERFLOW, message=text)
-                if not self._simplify(text, request):
+                named = next((name for name in _OPTIONS if name in text and name in _sent(arguments)), None)
+                if named is not None:
+                    self._refused.add(named)
+                elif bare:
                     return Completion(request.key, failure=State.ENGINE_ERROR, message=text)
-            except openai.AuthenticationError as error:
+                else:  # it does not say what it minds: try this one request without what it can do without
+                    bare = True
+            except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
                 raise EngineError(f"The server refuses the key: {error}", "Set OPENAI_API_KEY.") from error
             except (openai.OpenAIError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
                 return Completion(request.key, failure=State.ENGINE_ERROR, message=f"{type(error).__name__}: {error}")
 
-    def _arguments(self, request: Request) -> dict[str, Any]:
+    def _arguments(self, request: Request, *, bare: bool) -> dict[str, Any]:
         ask = request.ask
         arguments: dict[str, Any] = {
             "model": self._model,
@@ -168,28 +205,12 @@ class OpenAIServer:
         }
         if ask.labels and "logprobs" not in self._refused:
             arguments |= {"logprobs": True, "top_logprobs": 5 if "top_logprobs" in self._refused else _TOP_LOGPROBS}
-        if ask.schema and "response_format" not in self._refused:
+        if ask.schema and not bare and "response_format" not in self._refused:
             schema = {"name": ask.kind, "schema": json.loads(ask.schema), "strict": True}
             arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
-        if "chat_template_kwargs" not in self._refused:
+        if not bare and "chat_template_kwargs" not in self._refused:
             arguments["extra_body"] = {"chat_template_kwargs": {"enable_thinking": False}}
         return arguments
-
-    def _simplify(self, text: str, request: Request) -> bool:
-        """Leave out the option that the server complains about, the least needed first. False when none is left."""
-        named = [
-            name for name in ("top_logprobs", "response_format", "chat_template_kwargs", "logprobs") if name in text
-        ]
-        order = [
-            *named,
-            "chat_template_kwargs",
-            *(["top_logprobs", "logprobs"] if request.ask.labels else ["response_format"]),
-        ]
-        for name in order:
-            if name not in self._refused:
-                self._refused.add(name)
-                return True
-        return False
 
     def _read(self, request: Request, response: Any) -> Completion:
         choice, usage = response.choices[0], response.usage
@@ -219,3 +240,23 @@ class OpenAIServer:
         self._n_without_logprobs += 1
         word = text.strip().strip(".!,:;\"'*").casefold()
         return tuple(float(word in group) for group in forms)
+
+
+def _sent(arguments: dict[str, Any]) -> set[str]:
+    return {*arguments, *arguments.get("extra_body", {})}
+
+
+def _overflowed(text: str) -> bool:
+    low = text.lower()
+    return "exceed_context_size" in low or (
+        "context" in low and any(word in low for word in ("length", "context size", "context window"))
+    )
+
+
+def _named_pause_s(error: Any) -> float | None:
+    """Read Retry-After in seconds, at most :data:`_LONGEST_PAUSE_S`; None when it is absent or a date."""
+    response: Any = getattr(error, "response", None)
+    try:
+        return min(_LONGEST_PAUSE_S, max(0.0, float(response.headers["retry-after"])))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None

@@ -38,6 +38,8 @@ class PromptTokens:
             )
         self._tokenizer = tokenizer
         self._backend = tokenizer.backend_tokenizer
+        self._backend.no_truncation()  # some training scripts leave them on in tokenizer.json
+        self._backend.no_padding()
         self._frames: dict[str, tuple[list[int], list[int]]] = {}
         self._pieces: OrderedDict[str, list[int]] = OrderedDict()
         self._kept_tokens = 0

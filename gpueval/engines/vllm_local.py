@@ -7,11 +7,13 @@ The engine core runs as a child process, so a crash of it (out of memory, a kern
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from math import exp
 from pathlib import Path
 from typing import Any
 
+from gpueval.engines.guard import Guard, descendants
 from gpueval.engines.prompt_tokens import PromptTokens, summed
 from gpueval.engines.quiet import output_to
 from gpueval.errors import EngineDied, EngineError, GpuevalError
@@ -24,6 +26,7 @@ _CPU_BLOCK_TOKENS = 32
 """Smallest KV block of vLLM's CPU attention; its default of 128 never caches a shorter shared prefix."""
 
 _QUEUED_PER_SEQUENCE = 2
+_WATCH_INTERVAL_S = 0.5
 
 
 class VllmLocal:
@@ -75,12 +78,16 @@ class VllmLocal:
             options |= {"enforce_eager": True, "block_size": _CPU_BLOCK_TOKENS}
         elif memory_fraction is not None:
             options["gpu_memory_utilization"] = memory_fraction
+        before = set(descendants())
         try:
             self._llm = vllm.LLM(**options)
         except Exception as error:
             raise EngineError(f"vLLM could not start with {folder}: {_last_line(error)}", _remedy(error)) from error
         self._vllm = vllm
         self._engine = self._llm.llm_engine
+        self._closed = threading.Event()
+        self._guard = Guard([pid for pid in descendants() if pid not in before])
+        threading.Thread(target=self._watch, daemon=True).start()
         self._tokens = PromptTokens(self._llm.get_tokenizer())
         self._params: dict[tuple[str, int], Any] = {}
         config = self._engine.vllm_config
@@ -139,9 +146,22 @@ class VllmLocal:
 
     def close(self) -> None:
         """Stop the engine process."""
+        self._closed.set()
+        self._guard.close()
         core = getattr(self._engine, "engine_core", None)
         if core is not None:
             core.shutdown()
+
+    def _watch(self) -> None:
+        """Wake :meth:`run` when the engine process is gone: vLLM notes the death but lets a waiting ``step`` wait."""
+        core = self._engine.engine_core
+        resources, replies = getattr(core, "resources", None), getattr(core, "outputs_queue", None)
+        if resources is None or replies is None:  # the engine runs in this process
+            return
+        while not self._closed.wait(_WATCH_INTERVAL_S):
+            if resources.engine_dead:
+                replies.put_nowait(RuntimeError("the engine process is gone"))
+                return
 
     def _add(self, request: Request, running: dict[str, Request]) -> Completion | None:
         ids = self._tokens.prompt(request)

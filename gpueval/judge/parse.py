@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 from gpueval.records import Completion, State, Verdict
@@ -16,7 +17,7 @@ _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>|^.*?</think(?:ing)?>
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 
-def verdict(windows: Sequence[Completion | None]) -> Verdict:
+def verdict(windows: Sequence[Completion | None], threshold: float = 0.5) -> Verdict:
     """Read a one-token verdict: ``p = P(yes) / P(labels)`` with the label mass kept; the maximum over windows.
 
     A window that failed makes the verdict fail, unless another window already says yes: a missing window could only
@@ -24,6 +25,7 @@ def verdict(windows: Sequence[Completion | None]) -> Verdict:
 
     Args:
         windows: One reply per window of the passage, at least one.
+        threshold: From this probability on a window says yes.
     """
     best: Verdict | None = None
     failed: Verdict | None = None
@@ -33,7 +35,7 @@ def verdict(windows: Sequence[Completion | None]) -> Verdict:
             failed = failed or one
         elif best is None or best.p is None or one.p > best.p:
             best = one
-    if best is None or (failed is not None and (best.p is None or best.p < 0.5)):
+    if best is None or (failed is not None and (best.p is None or best.p < threshold)):
         assert failed is not None
         return failed
     return best if len(windows) == 1 else Verdict(best.p, best.state, best.mass, best.unsure, len(windows))
@@ -48,12 +50,13 @@ def _one(completion: Completion | None) -> Verdict:
     mass = sum(labels)
     if not labels or not mass >= MIN_LABEL_MASS:
         return Verdict(None, State.INVALID_VERDICT, mass)
-    return Verdict(labels[0] / mass, State.OK, min(mass, 1.0), labels[-1] == max(labels) and len(labels) > 2)
+    unsure = len(labels) > 2 and labels[2] > labels[0] and labels[2] >= labels[1]
+    return Verdict(labels[0] / mass, State.OK, min(mass, 1.0), unsure)
 
 
 def similarity(completion: Completion | None) -> Verdict:
     """Read a cosine, clipped to [0, 1]."""
-    if completion is None or completion.value is None:
+    if completion is None or completion.value is None or not isfinite(completion.value):
         state = State(completion.failure) if completion and completion.failure else State.ENGINE_ERROR
         return Verdict(None, state, 0.0)
     return Verdict(min(1.0, max(0.0, completion.value)))
@@ -121,7 +124,7 @@ def questions(completion: Completion | None, n: int) -> tuple[tuple[str, ...], S
     items = value.get("questions")
     if not isinstance(items, list):
         return (), State.PARSE_FAILED
-    texts = tuple(item.strip() for item in items if isinstance(item, str) and item.strip())[:n]
+    texts = tuple(_clean(item) for item in items if isinstance(item, str) and item.strip())[:n]
     if not texts:
         return (), State.PARSE_FAILED
     return texts, State.OK if len(texts) == n else State.PARTIAL
@@ -146,8 +149,13 @@ def claims(completion: Completion | None, n_sentences: int) -> tuple[tuple[tuple
         if not isinstance(number, int) or isinstance(number, bool) or not isinstance(text, str):
             return (), State.PARSE_FAILED
         if text.strip() and 1 <= number <= n_sentences:
-            found.append((number - 1, text.strip()))
+            found.append((number - 1, _clean(text)))
     return tuple(dict.fromkeys(found)), State.OK
+
+
+def _clean(text: str) -> str:
+    """Strip, and replace lone surrogates, which JSON can spell but no encoding can hold."""
+    return text.strip().encode("utf-8", "replace").decode()
 
 
 def _object(completion: Completion | None) -> tuple[dict[str, Any] | None, State]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from gpueval.fingerprint import digest, text_digest
 from gpueval.judge import prompts
 from gpueval.judge.sentences import sentences
-from gpueval.judge.windows import Reader, fits
+from gpueval.judge.windows import SMALLEST_WINDOW_TOKENS, Reader, fits
 from gpueval.metrics import Metric
 from gpueval.metrics.abstention import abstains, says_nothing
-from gpueval.metrics.base import has_context, is_blank
+from gpueval.metrics.base import has_context, is_blank, lacks
 from gpueval.records import Ask, Claims, Need, Request, Sample, State, Verdict
 
 CLAIM_BATCH_SENTENCES = 12
@@ -75,7 +75,7 @@ def needs_of(sample: Sample, metrics: Sequence[Metric]) -> frozenset[Need]:
     """
     found: set[Need] = set()
     for metric in metrics:
-        if not metric.needs or any(getattr(sample, name) is None for name in metric.fields):
+        if not metric.needs or any(lacks(sample, name) for name in metric.fields):
             continue
         if metric.decided is None or not metric.decided(sample):
             found.update(metric.needs)
@@ -191,7 +191,8 @@ def second_round(draft: Draft, keys: Keys, reader: Reader) -> list[Request]:
         tails = [prompts.support_tail(claim) for claim in draft.claims[side].texts] if asked else []
         for need in asked:
             of_text = need in (Need.ANSWER_BY_REFERENCE, Need.REFERENCE_BY_ANSWER)
-            if tails and (grounded or of_text):
+            declined = need is Need.REFERENCE_BY_ANSWER and draft.claims["answer"].abstains
+            if tails and (grounded or of_text) and not declined:
                 draft.slots[need] = verdicts(prompts.SUPPORT, passages[need](), ask_question, tails)
             else:
                 draft.slots[need] = []
@@ -201,7 +202,8 @@ def second_round(draft: Draft, keys: Keys, reader: Reader) -> list[Request]:
             (Need.USEFUL_FOR_REFERENCE, sample.reference),
             (Need.USEFUL_FOR_ANSWER, sample.answer),
         ):
-            if need in needs and text is not None and not is_blank(text):
+            declined = need is Need.USEFUL_FOR_ANSWER and draft.claims["answer"].abstains
+            if need in needs and text is not None and not is_blank(text) and not declined:
                 draft.slots[need] = verdicts(prompts.USEFUL, singles, ask_question, [prompts.useful_tail(text)])
         if Need.RELEVANT_CHUNK in needs:
             draft.slots[Need.RELEVANT_CHUNK] = _relevance(chunks, ask_question, keys, reader, out)
@@ -242,16 +244,17 @@ def _verdicts(
     reader: Reader,
     out: list[Request],
 ) -> list[Slot]:
+    room = reader.max_prompt_tokens - _TEMPLATE_TOKENS - _upper_tokens(ask.system + middle, reader)
+    sizes = [_upper_tokens(tail, reader) for tail in tails]
+    budget = room - max((size for size in sizes if room - size >= SMALLEST_WINDOW_TOKENS), default=room)
     slots: list[Slot] = []
-    fixed = ask.system + middle + max(tails, key=len)
-    budget = reader.max_prompt_tokens - _TEMPLATE_TOKENS - _upper_tokens(fixed, reader)
     for texts in passages:
         if not any(text.strip() for text in texts):
             slots += [_UNSUPPORTED] * len(tails)
             continue
         heads = reader.windows(texts, budget)
-        for tail in tails:
-            if not heads:
+        for tail, size in zip(tails, sizes, strict=True):
+            if not heads or size > room - budget:
                 slots.append(_OVERFLOW)
                 continue
             made = [Request(keys.of(ask, (head, middle, tail)), ask, (head, middle, tail)) for head in heads]

@@ -68,15 +68,21 @@ SIMILAR = Ask("similar", "")
 
 RETRY_CUE = "\nReply with the JSON object only, complete and without any other text."
 
-_TAG = re.compile(r"<(\s*/?\s*(?:document|question|answer|claim|text|sentence)\b)", re.IGNORECASE)
+_UNSEEN = r"[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
+_TAG = re.compile(
+    rf"<(?={_UNSEEN}/?{_UNSEEN}(?:document|question|answer|claim|text|sentence|start_of_turn|end_of_turn|s|bos|eos)\b)"
+    r"|<(?=\|)|\[(?=/?INST\])",
+    re.IGNORECASE,
+)
 
 
 def fenced(tag: str, text: str) -> str:
-    """Put data between tags, with any look-alike of our tags inside it made harmless.
+    """Put data between tags, with any look-alike of our tags or of a chat template's control tokens made harmless.
 
-    ``<`` of such a look-alike becomes ``‹``, so that data can neither close its own fence nor open another.
+    The opening bracket of a look-alike becomes ``‹``, so that data can neither close its own fence nor, on a server
+    that reads control tokens in messages, end the user's turn.
     """
-    harmless = _TAG.sub("‹\\1", text) if "<" in text else text
+    harmless = _TAG.sub("‹", text) if "<" in text or "[" in text else text
     return f"<{tag}>\n{harmless}\n</{tag}>\n"
 
 

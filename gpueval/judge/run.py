@@ -10,7 +10,17 @@ import msgspec
 from gpueval.engines.base import Embedder, Engine
 from gpueval.fingerprint import digest, text_digest
 from gpueval.judge import parse, prompts, windows
-from gpueval.judge.plan import Draft, Keys, Slot, batches, first_round, needs_of, ordered, second_round
+from gpueval.judge.plan import (
+    CLAIM_BATCH_SENTENCES,
+    Draft,
+    Keys,
+    Slot,
+    batches,
+    first_round,
+    needs_of,
+    ordered,
+    second_round,
+)
 from gpueval.judge.store import Store
 from gpueval.metrics import Metric
 from gpueval.records import Claims, Completion, Judgments, Need, Request, Sample, State, Verdict
@@ -68,19 +78,22 @@ class StoredReader:
 
     Args:
         store: The run's store.
+        fingerprint: The engine's: another judge counts otherwise.
         max_prompt_tokens: The judge's limit.
         count: The engine's token counter; None without an engine.
     """
 
-    def __init__(self, store: Store, max_prompt_tokens: int, count: Callable[[str], int] | None) -> None:
+    def __init__(
+        self, store: Store, fingerprint: str, max_prompt_tokens: int, count: Callable[[str], int] | None
+    ) -> None:
         self.max_prompt_tokens = max_prompt_tokens
         self._store, self._engine = store, PlainReader(max_prompt_tokens, count)
         self._remembers = count is not None
-        self._salt = max_prompt_tokens.to_bytes(8, "little")
+        self._salt = digest(fingerprint.encode(), max_prompt_tokens.to_bytes(8, "little"))
 
     def count_tokens(self, text: str) -> int:
         """Count tokens, once per text."""
-        key = digest(b"count", text_digest(text))
+        key = digest(b"count", self._salt, text_digest(text))
         known = self._store.fact(key)
         if known is not None:
             return int.from_bytes(known, "little")
@@ -164,24 +177,44 @@ def _round(stage: str, requests: Iterable[Request], bench: Bench) -> dict[bytes,
     found = bench.store.get([request.key for request in asked], with_failed=engine is None)
     bench.tally.n_requests += len(asked)
     bench.tally.n_reused += len(found)
-    missing = [request for request in asked if request.key not in found]
-    if engine is None or not missing:
+    if engine is None:
         bench.progress(stage, len(asked), len(asked))
         return found
-    _send(stage, engine, missing, found, bench, len(asked))
-    again = [retry for request in missing if (retry := _retry(request, found.get(request.key), bench)) is not None]
+    missing = [request for request in asked if request.key not in found]
+    if missing:
+        _send(stage, engine, missing, found, bench, len(asked))
+    else:
+        bench.progress(stage, len(asked), len(asked))
+    again = [
+        (retry, request)
+        for request in (asked if asked[0].ask.schema else missing)
+        if (retry := _retry(request, found.get(request.key), bench)) is not None
+    ]
     if again:
-        bench.tally.n_asked_again += len(again)
-        second: dict[bytes, Completion] = {}
-        _send(f"{stage}, again", engine, [request for request, _ in again], second, bench, len(again))
-        for request, original in again:
-            reply = second.get(request.key)
-            if reply is not None and not (_unusable(request, reply) and request.key != original):
-                found[original] = msgspec.structs.replace(reply, key=original)
-                bench.store.put(found[original], request.ask.kind)
-    bench.store.commit()
+        _ask_again(stage, engine, again, found, bench)
     bench.tally.n_failed += sum(bool(found[request.key].failure) for request in missing if request.key in found)
     return found
+
+
+def _ask_again(
+    stage: str,
+    engine: Engine | Embedder,
+    again: Sequence[tuple[Request, Request]],
+    found: dict[bytes, Completion],
+    bench: Bench,
+) -> None:
+    """Send each retry that no earlier run has sent, and keep its reply where it is the better one."""
+    second = bench.store.get([retry.key for retry, request in again if retry.key != request.key])
+    open_retries = [retry for retry, _ in again if retry.key not in second]
+    bench.tally.n_asked_again += len(open_retries)
+    if open_retries:
+        _send(f"{stage}, again", engine, open_retries, second, bench, len(open_retries))
+    for retry, request in again:
+        reply, first = second.get(retry.key), found.get(request.key)
+        if reply is not None and (first is None or _worth(request, reply) > _worth(request, first)):
+            found[request.key] = msgspec.structs.replace(reply, key=request.key)
+            bench.store.put(found[request.key], request.ask.kind)
+    bench.store.commit()
 
 
 def _send(
@@ -207,30 +240,33 @@ def _send(
     bench.store.commit()
 
 
-def _unusable(request: Request, completion: Completion) -> bool:
+def _worth(request: Request, completion: Completion) -> int:
+    """Rank replies to one request: a failure, then by how much of a generation can be read."""
     if completion.failure:
-        return True
-    return bool(request.ask.schema) and parse.json_object(completion.text) is None
+        return -1
+    if request.ask is prompts.QUESTIONS:
+        return len(parse.questions(completion, prompts.N_QUESTIONS)[0])
+    if request.ask is prompts.CLAIMS:
+        return int(parse.claims(completion, CLAIM_BATCH_SENTENCES)[1] is State.OK)
+    return 0
 
 
-def _retry(request: Request, completion: Completion | None, bench: Bench) -> tuple[Request, bytes] | None:
-    """Return the request to send once more and the key its reply stands for, or None.
+def _retry(request: Request, completion: Completion | None, bench: Bench) -> Request | None:
+    """Return the request to send once more, or None.
 
     A generation that did not parse is asked with a cue and twice the room; a timeout or a transient error as it was;
     a reply that no repetition can change (overflow, a low label mass at temperature 0, a killer) not at all.
     """
     if completion is None:
-        return request, request.key
+        return request
     if completion.failure:
         transient = completion.failure in (State.TIMEOUT, State.ENGINE_ERROR) and not completion.fatal
-        return (request, request.key) if transient else None
-    short = request.ask is prompts.QUESTIONS and parse.questions(completion, prompts.N_QUESTIONS)[1] is not State.OK
-    bad = request.ask is prompts.CLAIMS and parse.claims(completion, 99)[1] is not State.OK
-    if not short and not bad:
+        return request if transient else None
+    whole = {prompts.QUESTIONS.kind: prompts.N_QUESTIONS, prompts.CLAIMS.kind: 1}.get(request.ask.kind, 0)
+    if _worth(request, completion) >= whole:
         return None
     parts = (*request.parts, prompts.RETRY_CUE)
-    room = request.max_tokens * 2
-    return Request(bench.keys.of(request.ask, parts), request.ask, parts, room), request.key
+    return Request(bench.keys.of(request.ask, parts), request.ask, parts, request.max_tokens * 2)
 
 
 def _take_generated(draft: Draft, replies: dict[bytes, Completion]) -> None:
@@ -270,12 +306,12 @@ def _judgments(
                 parse.similarity(similar.get(slot[0])) if isinstance(slot, tuple) else slot for slot in slots
             )
         else:
-            read[need] = tuple(_read(slot, verdicts) for slot in slots)
+            read[need] = tuple(_read(slot, verdicts, threshold) for slot in slots)
     claims = dict(draft.claims)
     for side, entailed in draft.entailed.items():
-        kept = [i for i, slot in enumerate(entailed) if _holds(_read(slot, verdicts), threshold)]
+        kept = [i for i, slot in enumerate(entailed) if _holds(_read(slot, verdicts, threshold), threshold)]
         n = len(entailed)
-        if len(kept) == n:
+        if len(kept) in (0, n):  # a judge that entails none of its own claims is no check: they all stay
             continue
         texts = claims[side].texts
         claims[side] = Claims(tuple(texts[i] for i in kept), n_dropped=n - len(kept))
@@ -290,7 +326,7 @@ def _holds(verdict: Verdict, threshold: float) -> bool:
     return verdict.p is None or verdict.p >= threshold
 
 
-def _read(slot: Slot, verdicts: dict[bytes, Completion]) -> Verdict:
+def _read(slot: Slot, verdicts: dict[bytes, Completion], threshold: float) -> Verdict:
     if isinstance(slot, tuple):
-        return parse.verdict([verdicts.get(key) for key in slot])
+        return parse.verdict([verdicts.get(key) for key in slot], threshold)
     return slot

@@ -12,7 +12,10 @@ from functools import lru_cache
 
 _TABLE_RULE = re.compile(r"^[\s|:+=-]+$")
 _BULLET = re.compile(r"^\s*(?:[-*•‣◦·]|\d{1,3}[.)])\s+")
-_PLAIN = re.compile(r"[.!?。！？؟।]\S|[.!?。！？؟।\n]")
+_CUT_SHORT = re.compile(r"^\d{1,3}\.$|(?:^|\s)(?:approx|ca|bzw|nr|fig)\.$", re.IGNORECASE)
+_DAY = re.compile(r"(?:^|\s)\d{1,2}\.$")
+_MONTH = re.compile(r"(?:jan|feb|mär|mar|apr|mai|maj|jun|jul|aug|sep|okt|nov|dez|dec|des)[a-zä]*\b", re.IGNORECASE)
+_NO_BREAK = re.compile(r"[\w\s,;:'\"()%€$/-]*")
 
 
 @lru_cache(maxsize=4096)
@@ -25,8 +28,8 @@ def sentences(text: str) -> tuple[str, ...]:
     stripped = text.strip()
     if not stripped:
         return ()
-    if not _PLAIN.search(stripped[:-1]):
-        return (_unmarked(stripped),)
+    if "\n" not in stripped and _NO_BREAK.fullmatch(stripped[:-1]):
+        return (stripped,)
     from sentencex import segment
 
     found: list[str] = []
@@ -34,11 +37,20 @@ def sentences(text: str) -> tuple[str, ...]:
         lines = piece.split("\n")
         rows = sum(line.lstrip().startswith("|") for line in lines)
         for part in lines if rows > 1 else [" ".join(lines)]:
-            part = _unmarked(part.strip())
-            if part and not _TABLE_RULE.match(part):
+            part = part.strip()
+            if not part or _TABLE_RULE.match(part):
+                continue
+            if found and _goes_on(found[-1], part):
+                found[-1] = f"{found[-1]} {part}"
+            else:
                 found.append(part)
-    return tuple(found)
+    if sum(_BULLET.match(part) is not None for part in found) > 1:  # one mark alone may be a minus sign
+        found = [_BULLET.sub("", part, count=1).strip() or part for part in found]
+    return tuple(found) or (stripped,)
 
 
-def _unmarked(line: str) -> str:
-    return _BULLET.sub("", line, count=1).strip() or line
+def _goes_on(before: str, after: str) -> bool:
+    """Tell whether a split was none: "approx. | 5 kg", "am 3. | Mai"."""
+    if _CUT_SHORT.search(before):
+        return True
+    return _DAY.search(before) is not None and _MONTH.match(after) is not None

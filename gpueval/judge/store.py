@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import msgspec
 
@@ -95,7 +96,7 @@ class Store:
         for start in range(0, len(keys), _IN_LIMIT):
             some = keys[start : start + _IN_LIMIT]
             marks = ",".join("?" * len(some))
-            for key, packed in self._db.execute(f"SELECT key, reply FROM replies WHERE key IN ({marks})", some):
+            for key, packed in self._execute(f"SELECT key, reply FROM replies WHERE key IN ({marks})", some):
                 completion = _unpack(key, packed)
                 if with_failed or not completion.failure or completion.fatal:
                     found[key] = completion
@@ -131,7 +132,7 @@ class Store:
         if not self._waiting:
             return
         try:
-            self._waiting.sort()  # neighbours in the tree are written together
+            self._waiting.sort(key=_key)  # neighbours in the tree are written together
             self._db.execute("BEGIN")
             self._db.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", self._waiting)
             self._db.execute("COMMIT")
@@ -141,24 +142,28 @@ class Store:
 
     def fact(self, key: bytes) -> bytes | None:
         """Return a remembered fact."""
-        row = self._db.execute("SELECT value FROM facts WHERE key = ?", (key,)).fetchone()
-        return None if row is None else bytes(row[0])
+        rows = self._execute("SELECT value FROM facts WHERE key = ?", (key,))
+        return bytes(rows[0][0]) if rows else None
 
     def remember(self, key: bytes, value: bytes) -> None:
         """Remember a fact."""
-        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (key, value))
+        self._execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (key, value))
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Return per kind the number of good and of failed replies."""
         self.commit()
-        rows = self._db.execute("SELECT kind, COUNT(*) - SUM(failed), SUM(failed) FROM replies GROUP BY kind")
+        rows = self._execute("SELECT kind, COUNT(*) - SUM(failed), SUM(failed) FROM replies GROUP BY kind")
         return {kind: (int(good), int(failed)) for kind, good, failed in rows}
 
-    def replies(self) -> Iterator[Completion]:
-        """Yield every stored reply, in key order."""
-        self.commit()
-        for key, packed in self._db.execute("SELECT key, reply FROM replies ORDER BY key"):
-            yield _unpack(key, packed)
+    def _execute(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise _explained(error, self.path) from error
+
+
+def _key(row: tuple[bytes, str, int, bytes]) -> bytes:
+    return row[0]
 
 
 def _unpack(key: bytes, packed: bytes) -> Completion:

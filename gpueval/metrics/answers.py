@@ -81,8 +81,6 @@ def is_equal(sample: Sample) -> bool:
 
 def _correctness(sample: Sample, judgments: Judgments) -> Cell:
     answer, reference = judgments.claims["answer"], judgments.claims["reference"]
-    if is_blank(sample.reference):
-        return Cell(None, State.NO_CLAIMS, detail={"side": "reference"})
     if is_blank(sample.answer):
         return Cell(0.0, State.NO_CLAIMS)
     if is_equal(sample):
@@ -142,11 +140,11 @@ be unanswerable or the reference declines too, else 0."""
 
 
 def _similarity(sample: Sample, judgments: Judgments) -> Cell:
-    if is_blank(sample.answer) or is_blank(sample.reference):
+    if is_blank(sample.answer):
         return Cell(0.0, State.NO_CLAIMS)
     (verdict,) = judgments.verdicts[Need.SIMILAR_REFERENCE]
     return Cell(verdict.p, verdict.state)
 
 
 SEMANTIC_SIMILARITY = Metric("semantic_similarity", ("answer", "reference"), (Need.SIMILAR_REFERENCE,), _similarity)
-"""Cosine of the embeddings of answer and reference, clipped to [0, 1]; 0 where one of them is blank."""
+"""Cosine of the embeddings of answer and reference, clipped to [0, 1]; 0 where the answer is blank."""

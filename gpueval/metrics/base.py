@@ -39,9 +39,17 @@ class Metric:
 def score(metric: Metric, sample: Sample, judgments: Judgments) -> Cell:
     """Score one sample, or say which field it lacks."""
     for field in metric.fields:
-        if getattr(sample, field) is None:
+        if lacks(sample, field):
             return Cell(None, State.NOT_APPLICABLE, detail={"missing": field})
     return metric.score(sample, judgments)
+
+
+def lacks(sample: Sample, field: str) -> bool:
+    """Tell whether a field is not given. A blank question or reference counts as not given (an empty CSV cell); a blank
+    answer and empty contexts are results of the system under test.
+    """
+    value = getattr(sample, field)
+    return value is None or (field in ("question", "reference") and is_blank(value))
 
 
 def is_blank(text: str | None) -> bool:
@@ -97,12 +105,14 @@ def share(
     and the state is the failure.
 
     Args:
-        values: One per claim or passage, at least one.
+        values: One per claim or passage; none at all is ``no_claims``.
         verdicts: The verdicts behind them, to name the failure.
         claims: Passed on to the cell.
         detail: Passed on to the cell.
     """
     n = len(values)
+    if n == 0:
+        return Cell(None, State.NO_CLAIMS)
     n_true = sum(value is True for value in values)
     n_unknown = sum(value is None for value in values)
     extra = dict(detail or {})

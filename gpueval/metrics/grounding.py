@@ -19,6 +19,7 @@ from gpueval.metrics.base import (
     is_blank,
     negate,
     share,
+    unanswerable,
     worst_state,
     yes,
 )
@@ -53,7 +54,7 @@ def _faithfulness(sample: Sample, judgments: Judgments) -> Cell:
 
 FAITHFULNESS = Metric(
     "faithfulness",
-    ("question", "answer", "contexts"),
+    ("answer", "contexts"),
     (Need.ANSWER_BY_ALL,),
     _faithfulness,
 )
@@ -73,7 +74,7 @@ def _hallucination(sample: Sample, judgments: Judgments) -> Cell:
 
 HALLUCINATION = Metric(
     "hallucination",
-    ("question", "answer", "contexts", "reference"),
+    ("answer", "contexts", "reference"),
     (Need.ANSWER_BY_ALL, Need.ANSWER_BY_REFERENCE),
     _hallucination,
     higher_is_better=False,
@@ -92,7 +93,7 @@ def _self_knowledge(sample: Sample, judgments: Judgments) -> Cell:
 
 SELF_KNOWLEDGE = Metric(
     "self_knowledge",
-    ("question", "answer", "contexts", "reference"),
+    ("answer", "contexts", "reference"),
     (Need.ANSWER_BY_ALL, Need.ANSWER_BY_REFERENCE),
     _self_knowledge,
     higher_is_better=False,
@@ -106,6 +107,8 @@ def _noise(sample: Sample, judgments: Judgments, part: str) -> Cell:
         return decided
     if judgments.claims["reference"].state in FAILURES:
         return Cell(None, judgments.claims["reference"].state)
+    if not has_context(sample):
+        return Cell(0.0, State.NO_CONTEXT)
     n_claims = len(judgments.claims["answer"].texts)
     n_reference = len(judgments.claims["reference"].texts)
     by_chunk = _read(judgments, Need.ANSWER_BY_CHUNK)
@@ -130,7 +133,7 @@ def _noise(sample: Sample, judgments: Judgments, part: str) -> Cell:
 def _noise_metric(name: str, part: str) -> Metric:
     return Metric(
         name,
-        ("question", "answer", "contexts", "reference"),
+        ("answer", "contexts", "reference"),
         (Need.ANSWER_BY_REFERENCE, Need.ANSWER_BY_CHUNK, Need.REFERENCE_BY_CHUNK),
         lambda sample, judgments: _noise(sample, judgments, part),
         higher_is_better=False,
@@ -161,9 +164,7 @@ def _context_recall(sample: Sample, judgments: Judgments) -> Cell:
     )
 
 
-CONTEXT_RECALL = Metric(
-    "context_recall", ("question", "contexts", "reference"), (Need.REFERENCE_BY_ALL,), _context_recall
-)
+CONTEXT_RECALL = Metric("context_recall", ("contexts", "reference"), (Need.REFERENCE_BY_ALL,), _context_recall)
 """Share of R supported by C. 0 with state ``no_context`` when nothing was retrieved; ``abstained`` when the reference
 itself declines."""
 
@@ -176,6 +177,8 @@ def _context_utilization(sample: Sample, judgments: Judgments) -> Cell:
         return Cell(None, State.NO_CLAIMS, detail={"side": "reference"})
     if not has_context(sample):
         return Cell(None, State.NO_CONTEXT)
+    if judgments.claims["answer"].abstains:
+        return Cell(1.0 if unanswerable(sample) else None, State.ABSTAINED)
     found = _read(judgments, Need.REFERENCE_BY_ALL)
     stated = [False] * len(found) if is_blank(sample.answer) else _read(judgments, Need.REFERENCE_BY_ANSWER)
     pairs = list(zip(found, stated, strict=True))
@@ -199,7 +202,7 @@ def _context_utilization(sample: Sample, judgments: Judgments) -> Cell:
 
 CONTEXT_UTILIZATION = Metric(
     "context_utilization",
-    ("question", "answer", "contexts", "reference"),
+    ("answer", "contexts", "reference"),
     (Need.REFERENCE_BY_ALL, Need.REFERENCE_BY_ANSWER),
     _context_utilization,
 )
@@ -236,7 +239,7 @@ def _likeliest(sample: Sample, judgments: Judgments, claim: int, n_claims: int) 
 
 BLENDING = Metric(
     "blending",
-    ("question", "answer", "contexts"),
+    ("answer", "contexts"),
     (Need.ANSWER_BY_ALL, Need.ANSWER_BY_CHUNK, Need.ANSWER_BY_SOURCE),
     _blending,
     higher_is_better=False,

@@ -52,8 +52,6 @@ def _ranked(verdicts: Sequence[Verdict], threshold: float) -> Cell:
 def _precision_by_reference(sample: Sample, judgments: Judgments) -> Cell:
     if not has_context(sample):
         return Cell(0.0, State.NO_CONTEXT)
-    if is_blank(sample.reference):
-        return Cell(None, State.NO_CLAIMS, detail={"side": "reference"})
     return _ranked(judgments.verdicts[Need.USEFUL_FOR_REFERENCE], judgments.threshold)
 
 
@@ -72,6 +70,8 @@ def _precision_by_answer(sample: Sample, judgments: Judgments) -> Cell:
         return Cell(0.0, State.NO_CONTEXT)
     if is_blank(sample.answer):
         return Cell(None, State.NO_CLAIMS)
+    if judgments.claims["answer"].abstains:
+        return Cell(None, State.ABSTAINED)
     return _ranked(judgments.verdicts[Need.USEFUL_FOR_ANSWER], judgments.threshold)
 
 

@@ -83,11 +83,18 @@ class Table:
 def coverage(summary: Summary) -> float:
     """Return the share of samples that the metric could deal with: all but failures and samples lacking a field.
 
-    ``(n_total - n_failed - n_not_applicable) / n_total``; 0 without samples. An answer that declines or makes no
-    claim has been dealt with.
+    ``(n_total - n_failed - n_not_applicable - w) / n_total``, where w is the sum of the partial cells' widths (a cell
+    with 9 of 10 verdicts missing counts a tenth); 0 without samples. An answer that declines or makes no claim has been
+    dealt with.
     """
-    lost = sum(n for state, n in summary.states.items() if state in FAILURES or state == State.NOT_APPLICABLE)
-    return (summary.n_total - lost) / summary.n_total if summary.n_total else 0.0
+    if not summary.n_total:
+        return 0.0
+    n_failed = sum(n for state, n in summary.states.items() if state in FAILURES)
+    width = 0.0
+    if summary.lower_bound is not None and summary.upper_bound is not None and State.PARTIAL in summary.states:
+        width = (summary.upper_bound - summary.lower_bound) * (summary.n_scored + n_failed) - n_failed
+    lost = n_failed + summary.states.get(State.NOT_APPLICABLE, 0) + max(0.0, width)
+    return (summary.n_total - lost) / summary.n_total
 
 
 def _remarks(metrics: Mapping[str, Summary]) -> list[str]:

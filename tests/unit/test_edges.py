@@ -21,7 +21,7 @@ def cells(tmp_path, scripted):
         chosen = choose(metrics)
         before = len(engine.requests)
         with Store(tmp_path / f"{sample.id}-{'-'.join(metrics)[:60]}.sqlite") as store:
-            reader = StoredReader(store, engine.max_prompt_tokens, engine.count_tokens)
+            reader = StoredReader(store, engine.fingerprint, engine.max_prompt_tokens, engine.count_tokens)
             bench = Bench(store, reader, Keys("j", "e"), engine, engine, extract, threshold)
             (judgments,) = judge_window([sample], chosen, bench)
         found = score_sample(sample, judgments, chosen)
@@ -278,7 +278,9 @@ def test_a_bad_row_does_not_touch_its_neighbours(tmp_path, sample, scripted) -> 
     chosen = choose(["faithfulness"])
     samples = [sample(id=str(i), answer="A bad one." if i == 1 else f"A good one, {i}.") for i in range(3)]
     with Store(tmp_path / "s.sqlite") as store:
-        bench = Bench(store, StoredReader(store, 8192, engine.count_tokens), Keys("j", "e"), engine, engine)
+        bench = Bench(
+            store, StoredReader(store, engine.fingerprint, 8192, engine.count_tokens), Keys("j", "e"), engine, engine
+        )
         judged = judge_window(samples, chosen, bench)
     values = [score_sample(s, j, chosen)["faithfulness"] for s, j in zip(samples, judged, strict=True)]
     assert [(cell.value, cell.state) for cell in values] == [

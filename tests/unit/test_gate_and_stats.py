@@ -46,6 +46,8 @@ def policy(tmp_path):
         (summary(0.95, {"ok": 9, "timeout": 1}), "block"),
         (summary(0.95, {"ok": 9, "not_applicable": 1}), "block"),
         (summary(0.95, {"ok": 9, "abstained": 1}), "pass"),
+        # 9 of 10 verdicts of the one sample are missing: the value 0.95 stands on a tenth of it.
+        (summary(0.95, {"ok": 0, "partial": 1}, lower_bound=0.05, upper_bound=0.95), "block"),
         (None, "block"),
     ],
 )
@@ -94,7 +96,8 @@ def test_column_bounds_by_hand() -> None:
     assert (found.mean, found.n_scored, found.n_total) == (0.75, 2, 4)
     assert found.lower_bound == pytest.approx(1.5 / 3)
     assert found.upper_bound == pytest.approx(2.75 / 3)
-    assert coverage(found) == 0.75
+    # One of four failed, and the partial cell is open by a quarter: (4 - 1 - 0.25) / 4.
+    assert coverage(found) == pytest.approx(0.6875)
 
 
 def test_bootstrap_agrees_with_scipy() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,7 +37,8 @@ class Hostile(BaseHTTPRequestHandler):
             self.tries[text] = self.tries.get(text, 0) + 1
             self.bodies.append(body)
         if "drop" in text and self.tries[text] == 1:
-            self.connection.close()
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
         elif "busy" in text and self.tries[text] < 3:
             self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.05"})
         elif "broken" in text:
@@ -48,6 +50,10 @@ class Hostile(BaseHTTPRequestHandler):
             self._send(200, None)
         elif "empty" in text:
             self._send(200, {"id": "x", "object": "chat.completion", "created": 0, "model": "judge", "choices": []})
+        elif "unnamed" in text and "chat_template_kwargs" in body:
+            self._send(400, {"error": {"message": "Bad request"}})
+        elif "llama" in text:
+            self._send(400, {"error": {"message": "request (9000 tokens) exceeds the available context size"}})
         elif "strict" in text and "chat_template_kwargs" in body:
             self._send(400, {"error": {"message": "Unknown parameter: chat_template_kwargs"}})
         elif "long" in text:
@@ -114,8 +120,8 @@ def test_label_probabilities_are_summed_over_surface_forms(server) -> None:
 
 
 def test_every_request_ends_in_a_reply_or_a_named_failure(server) -> None:
-    texts = ["fine", "drop", "busy", "broken", "slow", "malformed", "empty", "long", "plain", "rambling", "strict"]
-    found, engine = ask(server[0], *texts, concurrency=4)
+    texts = ["fine", "drop", "busy", "broken", "slow", "malformed", "empty", "long", "llama", "plain", "rambling"]
+    found, engine = ask(server[0], *texts, "unnamed", concurrency=4)
     failures = {text: completion.failure for text, completion in found.items() if completion.failure}
     assert failures == {
         "broken": State.ENGINE_ERROR,
@@ -123,11 +129,29 @@ def test_every_request_ends_in_a_reply_or_a_named_failure(server) -> None:
         "malformed": State.ENGINE_ERROR,
         "empty": State.ENGINE_ERROR,
         "long": State.CONTEXT_OVERFLOW,
+        "llama": State.CONTEXT_OVERFLOW,
     }
+    assert found["unnamed"].labels == pytest.approx((0.7, 0.2, 0.0))
     assert found["plain"].labels == (0.0, 1.0, 0.0)
     assert found["rambling"].labels == (0.0, 0.0, 0.0)
     assert engine.facts()["n_verdicts_without_probabilities"] == 2
     assert server[1].tries["shared busy"] == 3
+
+
+def test_one_refused_option_costs_nobody_their_probabilities(server) -> None:
+    found, engine = ask(server[0], *(f"strict {i}" for i in range(8)), concurrency=8)
+    assert all(completion.labels == pytest.approx((0.7, 0.2, 0.0)) for completion in found.values())
+    assert engine.facts()["n_verdicts_without_probabilities"] == 0
+
+
+def test_leaving_early_does_not_wait_for_calls_in_flight(server) -> None:
+    engine = OpenAIServer(server[0], timeout_s=30, concurrency=8)
+    requests = [Request(bytes([i]) * 16, SUPPORT, (text,)) for i, text in enumerate(["fine", *["slow"] * 7])]
+    replies = engine.run(requests)
+    next(replies)
+    began = time.monotonic()
+    replies.close()
+    assert time.monotonic() - began < 0.9
 
 
 def test_generation_sends_the_schema_and_switches_thinking_off(server) -> None:
