@@ -134,10 +134,12 @@ def evaluate(
             store = stack.enter_context(Store(folder / "judgments.sqlite"))
             if needs & _SIMILAR:
                 embed = _embedder(embedder, config, folder / "engine.log")
-                stack.callback(embed.close)
+                if embed is not embedder:  # what the caller started stays the caller's
+                    stack.callback(embed.close)
             if needs - {Need.SIMILAR_REFERENCE}:
                 engine = _judge(judge, config, folder / "engine.log")
-                stack.callback(engine.close)
+                if engine is not judge:
+                    stack.callback(engine.close)
             facts = _facts(config, engine, embed, n_samples)
             facts["metrics_asked"] = list(config.metrics)
             _write(folder / "run.json", facts)

@@ -118,13 +118,12 @@ def test_a_killed_engine_is_started_again_and_nothing_is_lost(run, models, tmp_p
         if stage == "verdicts" and 20 <= done < total and not killed:
             killed.extend(kill_children())
 
-    again = gpueval.evaluate(
-        EXAMPLE, judge=judge, metrics=["faithfulness", "context_precision"], out=tmp_path / "killed", progress=kill
-    )
+    names = ["faithfulness", "context_precision", "context_relevance", "noise_sensitivity", "context_recall"]
+    again = gpueval.evaluate(EXAMPLE, judge=judge, metrics=names, out=tmp_path / "killed", progress=kill)
     assert killed
+    assert judge.facts()["engine_deaths"] == 1
     states = set().union(*(summary.states for summary in again.metrics.values()))
     assert not {"engine_error", "timeout"} & states
-    assert judge.facts()["engine_deaths"] == 1
     with Store(tmp_path / "killed" / "judgments.sqlite") as store:
         assert all(failed == 0 for _, failed in store.counts().values())
 

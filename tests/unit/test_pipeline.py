@@ -77,6 +77,12 @@ def test_a_run_that_breaks_anywhere_goes_on_where_it_stopped(run, scripted, dies
     assert scores(resumed) == scores(whole)
 
 
+def test_an_engine_that_the_caller_started_is_not_closed(run, scripted) -> None:
+    engine = scripted()
+    engine.close = lambda: pytest.fail("closed")
+    run(engine, rows=ROWS[:1])
+
+
 def test_small_windows_give_the_same_scores(run) -> None:
     assert scores(run(out="a")[0]) == scores(run(out="b", window_samples=7)[0])
 
