@@ -12,7 +12,7 @@ import os
 import platform
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,18 @@ from gpueval.config import RunConfig
 from gpueval.data.columns import Columns, to_sample
 from gpueval.data.load import load
 from gpueval.engines.base import Embedder, Engine
-from gpueval.errors import DataError, PrerequisiteError, UsageError
+from gpueval.errors import DataError, UsageError
 from gpueval.fingerprint import text_digest
 from gpueval.judge import prompts
 from gpueval.judge.plan import Keys
-from gpueval.judge.run import Bench, Progress, StoredReader, judge_window
+from gpueval.judge.reader import StoredReader
+from gpueval.judge.run import Bench, Progress, judge_window
 from gpueval.judge.store import Store
 from gpueval.metrics import DEFAULT, Metric, choose, score
 from gpueval.metrics.baselines import load_libraries
 from gpueval.records import Cell, Judgments, Need, Sample, Summary
 from gpueval.report.markdown import markdown
+from gpueval.run_folder import locked, read_run, sample_windows, write_atomically, write_json, write_samples
 from gpueval.stats.aggregate import Table
 
 _SIMILAR = frozenset({Need.SIMILAR_QUESTIONS, Need.SIMILAR_REFERENCE})
@@ -121,10 +123,10 @@ def evaluate(
     )
     chosen = choose(config.metrics)
     folder = Path(out)
-    with _locked(folder):
+    with locked(folder):
         began = time.time()
         mapping = columns or Columns()
-        n_samples = _write_samples(folder / "samples.jsonl", _incoming(samples, mapping))
+        n_samples = write_samples(folder / "samples.jsonl", _incoming(samples, mapping))
         for stale in ("summary.json", "report.md", "scores.jsonl"):  # a gate must not pass on an earlier result
             (folder / stale).unlink(missing_ok=True)
         needs = {need for metric in chosen for need in metric.needs}
@@ -142,7 +144,7 @@ def evaluate(
                     stack.callback(engine.close)
             facts = _facts(config, engine, embed, n_samples)
             facts["metrics_asked"] = list(config.metrics)
-            _write(folder / "run.json", facts)
+            write_json(folder / "run.json", facts)
             started = time.time()
             keys = Keys(facts["judge"].get("fingerprint", ""), facts["embedder"].get("fingerprint", ""))
             reader = StoredReader(
@@ -160,7 +162,7 @@ def evaluate(
             facts["embedder"] |= dict(embed.facts()) if embed else {}
             facts["data_warnings"] = dict(mapping.warnings)
             facts["finished"] = True
-            _write(folder / "run.json", facts)
+            write_json(folder / "run.json", facts)
         (folder / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
         return result
 
@@ -199,7 +201,7 @@ def rescore(
         claims=settings["claims"],
         threshold=threshold if threshold is not None else settings["threshold"],
     )
-    with _locked(folder), Store(folder / "judgments.sqlite") as store:
+    with locked(folder), Store(folder / "judgments.sqlite") as store:
         if facts["prompts_version"] != prompts.VERSION:
             raise UsageError(
                 f"The run was judged with prompts of version {facts['prompts_version']}; these are {prompts.VERSION}.",
@@ -211,42 +213,9 @@ def rescore(
         bench = Bench(store, reader, keys, None, None, config.claims == "llm", config.threshold, progress)
         result = _score(folder, chosen, bench, config.window_samples, facts.get("data_warnings", {}))
         facts["settings"] |= {"metrics": list(config.metrics), "threshold": config.threshold}
-        _write(folder / "run.json", facts)
+        write_json(folder / "run.json", facts)
         (folder / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
         return result
-
-
-def read_run(folder: Path) -> dict[str, Any]:
-    """Read ``run.json``.
-
-    Raises:
-        UsageError: The folder is no run folder.
-    """
-    try:
-        facts = msgspec.json.decode((folder / "run.json").read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError) as error:
-        raise UsageError(f"{folder} is not a run folder: run.json is missing or damaged.") from error
-    return facts
-
-
-def read_summary(folder: Path) -> dict[str, Any]:
-    """Read ``summary.json`` as records.
-
-    Raises:
-        UsageError: The run has not finished.
-    """
-    try:
-        content = (folder / "summary.json").read_bytes()
-        body = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
-        return {
-            "metrics": msgspec.json.decode(body["metrics"], type=dict[str, Summary]),
-            "groups": msgspec.json.decode(body["groups"], type=dict[str, dict[str, Summary]]),
-            "warnings": msgspec.json.decode(body["warnings"], type=list[str]),
-        }
-    except (OSError, KeyError, msgspec.DecodeError) as error:
-        raise UsageError(
-            f"{folder} has no readable summary.json.", f"Finish the run, or: gpueval rescore {folder}"
-        ) from error
 
 
 def _score(
@@ -259,7 +228,7 @@ def _score(
     with (folder / "samples.jsonl").open("rb") as file:
         n_total = sum(1 for _ in file)
     with partial.open("wb") as file:
-        for window in _windows(folder / "samples.jsonl", window_samples):
+        for window in sample_windows(folder / "samples.jsonl", window_samples):
             for sample, judgments in zip(window, judge_window(window, metrics, bench), strict=True):
                 cells = score_sample(sample, judgments, metrics)
                 table.add(cells, sample.group)
@@ -276,7 +245,7 @@ def _score(
         )
     summed = table.result(remarks)
     result = Result(summed["metrics"], summed["groups"], summed["warnings"], folder)
-    _atomically(folder / "summary.json", result.to_json())
+    write_atomically(folder / "summary.json", result.to_json())
     return result
 
 
@@ -313,33 +282,6 @@ def _incoming(samples: Path | str | Iterable[Sample | Mapping[str, Any]], column
         raise DataError("there are no samples", file="samples")
 
 
-def _write_samples(path: Path, samples: Iterable[Sample]) -> int:
-    encoder, n = msgspec.json.Encoder(), 0
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        for sample in samples:
-            try:
-                file.write(encoder.encode(sample) + b"\n")
-            except UnicodeEncodeError as error:
-                raise DataError("holds text that is not valid Unicode", file=sample.id) from error
-            n += 1
-    partial.replace(path)
-    return n
-
-
-def _windows(path: Path, size: int) -> Iterator[list[Sample]]:
-    decode = msgspec.json.Decoder(Sample).decode
-    window: list[Sample] = []
-    with path.open("rb") as file:
-        for line in file:
-            window.append(decode(line))
-            if len(window) == size:
-                yield window
-                window = []
-    if window:
-        yield window
-
-
 def _judge(judge: str | Engine | None, config: RunConfig, log: Path) -> Engine:
     if judge is None:
         raise UsageError("These metrics need a judge.", "Give a local model folder or a server URL with --judge.")
@@ -374,39 +316,3 @@ def _facts(config: RunConfig, engine: Engine | None, embed: Embedder | None, n_s
         "n_samples": n_samples,
         "finished": False,
     }
-
-
-def _write(path: Path, body: Mapping[str, Any]) -> None:
-    _atomically(path, msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")
-
-
-def _atomically(path: Path, content: bytes) -> None:
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_bytes(content)
-    partial.replace(path)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep a second process out of the run folder; the lock dies with the process."""
-    import fcntl
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("w")
-    except OSError as error:
-        raise PrerequisiteError(f"The run folder {folder} cannot be written: {error.strerror}.") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UsageError(
-                f"Another process is working in {folder}.", "Wait for it, or choose another --out."
-            ) from error
-        try:
-            yield
-        except OSError as error:
-            raise PrerequisiteError(
-                f"A file operation failed: {error}.",
-                "What was judged is kept: mend the cause and run the same command to go on.",
-            ) from error

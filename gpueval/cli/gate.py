@@ -9,9 +9,9 @@ import click
 import msgspec
 from rich.console import Console
 
-from gpueval.pipeline import read_summary
 from gpueval.report.gate import check, read_policy
 from gpueval.report.terminal import show_gate
+from gpueval.run_folder import read_summary
 
 
 @click.command()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpueval.judge.plan import Keys
-from gpueval.judge.run import Bench, StoredReader, judge_window
+from gpueval.judge.reader import StoredReader
+from gpueval.judge.run import Bench, judge_window
 from gpueval.judge.store import Store
 from gpueval.metrics import choose
 from gpueval.pipeline import score_sample

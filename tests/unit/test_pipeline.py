@@ -11,8 +11,8 @@ import pytest
 import gpueval
 from gpueval.errors import EngineDied, EngineError, UsageError
 from gpueval.judge.store import Store
-from gpueval.pipeline import read_summary
 from gpueval.records import Completion
+from gpueval.run_folder import read_summary
 
 ROWS = [
     {
