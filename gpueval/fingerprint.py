@@ -5,7 +5,6 @@ All are BLAKE2b with 16-byte digests: collisions are not expected below 2^64 ite
 
 from __future__ import annotations
 
-import json
 from hashlib import blake2b
 from pathlib import Path
 
@@ -54,8 +53,3 @@ def model_digest(folder: Path) -> str:
         elif path.suffix in (".json", ".txt", ".model", ".jinja"):
             parts.append(path.read_bytes())
     return digest(*parts).hex()
-
-
-def settings_digest(settings: object) -> str:
-    """Hash plain settings (numbers, texts, lists, mappings) independently of key order."""
-    return digest(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hex()

@@ -68,8 +68,8 @@ class Need(StrEnum):
     RELEVANT_SENTENCE = "relevant/sentence"
     """Each sentence of each chunk: helps to answer the question."""
     RELEVANT_CHUNK = "relevant/chunk"
-    EVASIVE = "evasive"
-    """The answer does not commit itself."""
+    RESPONDS = "responds"
+    """The answer gives, right or wrong, what the question asks for; else it is evasive."""
     SIMILAR_QUESTIONS = "similar/questions"
     """Cosine of the question with each of three questions written from the answer alone."""
     SIMILAR_REFERENCE = "similar/reference"
@@ -131,8 +131,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     max_tokens: int = 1
 
 
-class Completion(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An engine's reply to the request with the same ``key``.
+class Completion(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
+    """An engine's reply to the request with the same ``key``; packed as an array in the store.
 
     Attributes:
         text: Generated text.

@@ -72,7 +72,10 @@ def make_smollm2(work: Path, target: Path) -> None:
     (work / "model.gguf").write_bytes(content)
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
 
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(work, gguf_file="model.gguf")
     packed = AutoModelForCausalLM.from_pretrained(work, gguf_file="model.gguf", dtype=torch.float32)
     settings = {key: value for key, value in packed.config.to_dict().items() if key != "quantization_config"}

@@ -57,7 +57,14 @@ def scripted() -> Callable[..., Scripted]:
     """Make an engine from answers per kind: a value, or a function of the request."""
 
     def make(name: str = "test", *, max_prompt_tokens: int = 8192, **answers: Any) -> Scripted:
-        known = {"support": 0.9, "useful": 0.9, "relevant": 0.9, "evasive": 0.1, "similar": 0.8, "questions": QUESTIONS}
+        known = {
+            "support": 0.9,
+            "useful": 0.9,
+            "relevant": 0.9,
+            "responds": 0.9,
+            "similar": 0.8,
+            "questions": QUESTIONS,
+        }
         known |= answers
         counted: list[Request] = []
 

@@ -51,6 +51,9 @@ class Recovering:
 
     def run(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Answer every request; see the class."""
+        yield from self._answer(requests, suspected=False)
+
+    def _answer(self, requests: Sequence[Request], *, suspected: bool) -> Iterator[Completion]:
         answered: set[bytes] = set()
         try:
             for completion in self._engine.run(requests):
@@ -59,32 +62,15 @@ class Recovering:
         except EngineDied as death:
             left = [request for request in requests if request.key not in answered]
             self._restart(death)
-            suspects, others = left[:_FIRST_SUSPECTS], left[_FIRST_SUSPECTS:]
-            if len(suspects) > 1:
-                middle = len(suspects) // 2
-                yield from self._halves(suspects[:middle])
-                yield from self._halves(suspects[middle:])
-            else:
-                yield from self._halves(suspects)
-            if others:
-                yield from self.run(others)
-
-    def _halves(self, suspects: Sequence[Request]) -> Iterator[Completion]:
-        answered: set[bytes] = set()
-        try:
-            for completion in self._engine.run(suspects):
-                answered.add(completion.key)
-                yield completion
-        except EngineDied as death:
-            left = [request for request in suspects if request.key not in answered]
-            self._restart(death)
-            if len(left) <= 1:
+            if suspected and len(left) <= 1:
                 for request in left:
                     yield Completion(request.key, failure=State.ENGINE_ERROR, message=death.message, fatal=True)
                 return
-            middle = len(left) // 2
-            yield from self._halves(left[:middle])
-            yield from self._halves(left[middle:])
+            near, others = left[:_FIRST_SUSPECTS], left[_FIRST_SUSPECTS:]
+            middle = len(near) // 2
+            for part, under_suspicion in ((near[:middle], True), (near[middle:], True), (others, False)):
+                if part:
+                    yield from self._answer(part, suspected=under_suspicion)
 
     def _restart(self, death: EngineDied) -> None:
         self._deaths += 1

@@ -19,7 +19,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of a rules file; the first rule that matches answers.
 
     Attributes:
-        kind: Kind of request (``support``, ``useful``, ``relevant``, ``evasive``, ``questions``, ``claims``,
+        kind: Kind of request (``support``, ``useful``, ``relevant``, ``responds``, ``questions``, ``claims``,
             ``similar``); empty matches all.
         contains: Text that the user part of the prompt must contain; empty matches all.
         labels: Probabilities of yes, no and cannot tell.

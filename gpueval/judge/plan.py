@@ -212,9 +212,9 @@ def second_round(draft: Draft, keys: Keys, reader: Reader) -> list[Request]:
             draft.slots[Need.RELEVANT_SENTENCE] = _relevance(parts, ask_question, keys, reader, out)
     if not is_blank(sample.answer) and not draft.claims["answer"].abstains:
         answer = sample.answer or ""
-        if Need.EVASIVE in needs:
-            request = _verdict(prompts.EVASIVE, (ask_question, prompts.evasive_tail(answer)), keys)
-            draft.slots[Need.EVASIVE] = [_slot(request, reader, out)]
+        if Need.RESPONDS in needs:
+            request = _verdict(prompts.RESPONDS, (ask_question, prompts.responds_tail(answer)), keys)
+            draft.slots[Need.RESPONDS] = [_slot(request, reader, out)]
         if Need.SIMILAR_QUESTIONS in needs and sample.question is not None:
             draft.slots[Need.SIMILAR_QUESTIONS] = _question_slots(draft, sample.question, keys, out)
     if Need.SIMILAR_REFERENCE in needs and not is_blank(sample.answer) and not is_blank(sample.reference):

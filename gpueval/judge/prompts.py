@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from gpueval.records import Ask
 
-VERSION = "2026-11-30"
+VERSION = "2026-12-01"
 """Part of every request's key: verdicts of another version are never reused."""
 
 _YES = ("Yes", "yes", "YES", " Yes", " yes")
@@ -30,7 +30,7 @@ SUPPORT = Ask(
 )
 USEFUL = Ask(
     "useful",
-    f"You check whether a document was needed to arrive at an answer. {_DATA}",
+    f"You check whether a document is useful for answering a question. {_DATA}",
     LABELS,
 )
 RELEVANT = Ask(
@@ -38,10 +38,9 @@ RELEVANT = Ask(
     f"You check whether a text helps to answer a question. {_DATA}",
     LABELS,
 )
-EVASIVE = Ask(
-    "evasive",
-    "You check whether an answer avoids the question: it is vague, refuses, or says that it does not know. A concrete "
-    f"statement does not avoid the question, even a wrong or short one. {_DATA}",
+RESPONDS = Ask(
+    "responds",
+    f"You check whether an answer responds to a question. {_DATA}",
     LABELS,
 )
 N_QUESTIONS = 3
@@ -103,7 +102,9 @@ def support_tail(claim: str) -> str:
 
 def useful_tail(answer: str) -> str:
     """Answer and cue of a usefulness verdict."""
-    return fenced("answer", answer) + "Was the document needed to arrive at this answer? Answer Yes or No."
+    return (
+        fenced("answer", answer) + "Does the document contain the information given in this answer? Answer Yes or No."
+    )
 
 
 def relevant_tail(text: str) -> str:
@@ -111,9 +112,10 @@ def relevant_tail(text: str) -> str:
     return fenced("text", text) + "Does the text help to answer the question? Answer Yes or No."
 
 
-def evasive_tail(answer: str) -> str:
-    """Answer and cue of the evasiveness verdict."""
-    return fenced("answer", answer) + "Does the answer avoid the question? Answer Yes or No."
+def responds_tail(answer: str) -> str:
+    """Answer and cue of the verdict whether the answer responds at all."""
+    cue = "Does the answer give the information that the question asks for, right or wrong? Answer Yes or No."
+    return fenced("answer", answer) + cue
 
 
 def questions_tail(answer: str) -> str:

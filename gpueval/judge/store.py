@@ -32,23 +32,8 @@ CREATE TABLE IF NOT EXISTS facts (key BLOB PRIMARY KEY, value BLOB NOT NULL) WIT
 """
 
 
-class _Reply(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
-    """A completion without its key, packed small."""
-
-    text: str = ""
-    labels: tuple[float, ...] = ()
-    value: float | None = None
-    finish: str = "stop"
-    failure: str = ""
-    message: str = ""
-    fatal: bool = False
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-
-
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Reply).decode
+_decode = msgspec.msgpack.Decoder(Completion).decode
 
 
 class Store:
@@ -96,29 +81,15 @@ class Store:
         for start in range(0, len(keys), _IN_LIMIT):
             some = keys[start : start + _IN_LIMIT]
             marks = ",".join("?" * len(some))
-            for key, packed in self._execute(f"SELECT key, reply FROM replies WHERE key IN ({marks})", some):
-                completion = _unpack(key, packed)
+            for (packed,) in self._execute(f"SELECT reply FROM replies WHERE key IN ({marks})", some):
+                completion = _decode(packed)
                 if with_failed or not completion.failure or completion.fatal:
-                    found[key] = completion
+                    found[completion.key] = completion
         return found
 
     def put(self, completion: Completion, kind: str) -> None:
         """Add a reply; it is on disk after :data:`COMMIT_INTERVAL_S` or :meth:`commit`."""
-        packed = _encode(
-            _Reply(
-                completion.text,
-                completion.labels,
-                completion.value,
-                completion.finish,
-                completion.failure,
-                completion.message,
-                completion.fatal,
-                completion.prompt_tokens,
-                completion.cached_tokens,
-                completion.output_tokens,
-            )
-        )
-        self._waiting.append((completion.key, kind, int(bool(completion.failure)), packed))
+        self._waiting.append((completion.key, kind, int(bool(completion.failure)), _encode(completion)))
         if len(self._waiting) >= _COMMIT_ROWS or time.monotonic() - self._last_commit > COMMIT_INTERVAL_S:
             self.commit()
 
@@ -164,23 +135,6 @@ class Store:
 
 def _key(row: tuple[bytes, str, int, bytes]) -> bytes:
     return row[0]
-
-
-def _unpack(key: bytes, packed: bytes) -> Completion:
-    reply = _decode(packed)
-    return Completion(
-        key,
-        reply.text,
-        reply.labels,
-        reply.value,
-        reply.finish,
-        reply.failure,
-        reply.message,
-        reply.fatal,
-        reply.prompt_tokens,
-        reply.cached_tokens,
-        reply.output_tokens,
-    )
 
 
 def _explained(error: sqlite3.DatabaseError, path: Path) -> UsageError | PrerequisiteError:

@@ -48,11 +48,11 @@ def _relevancy(sample: Sample, judgments: Judgments) -> Cell:
         return Cell(0.0, State.NO_CLAIMS)
     if judgments.claims["answer"].abstains:
         return Cell(1.0 if unanswerable(sample) else 0.0, State.ABSTAINED)
-    (evasive,) = judgments.verdicts[Need.EVASIVE]
+    (responds,) = judgments.verdicts[Need.RESPONDS]
     similar = judgments.verdicts[Need.SIMILAR_QUESTIONS]
-    if evasive.p is None:
-        return Cell(None, evasive.state)
-    detail = {"p_evasive": evasive.p, "evasive": evasive.p >= judgments.threshold}
+    if responds.p is None:
+        return Cell(None, responds.state)
+    detail = {"p_responds": responds.p, "evasive": responds.p < judgments.threshold}
     if detail["evasive"]:
         return Cell(0.0, State.OK, detail=detail)
     known = [verdict.p for verdict in similar if verdict.p is not None]
@@ -67,10 +67,10 @@ def _relevancy(sample: Sample, judgments: Judgments) -> Cell:
 
 
 ANSWER_RELEVANCY = Metric(
-    "answer_relevancy", ("question", "answer"), (Need.EVASIVE, Need.SIMILAR_QUESTIONS), _relevancy
+    "answer_relevancy", ("question", "answer"), (Need.RESPONDS, Need.SIMILAR_QUESTIONS), _relevancy
 )
 """Mean cosine of the question with three questions that the judge writes from the answer alone, clipped to [0, 1]; 0
-where the judge finds the answer evasive (one verdict with a probability, ``detail.p_evasive``), and 0 for a blank or
+where the judge finds that the answer does not respond (one verdict, ``detail.p_responds``), and 0 for a blank or
 declining answer unless the question is known to be unanswerable."""
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import gpueval
-from gpueval.judge.prompts import EVASIVE, LABELS, SUPPORT, documents, question, support_tail
+from gpueval.judge.prompts import LABELS, RESPONDS, SUPPORT, documents, question, support_tail
 from gpueval.judge.store import Store
 from gpueval.records import Request
 
@@ -105,7 +105,7 @@ def test_control_tokens_in_the_data_are_plain_text(run, models) -> None:
         number = tokenizer.convert_tokens_to_ids(token)
         assert ids.count(number) == clean.count(number)
     assert attack in tokenizer.decode(ids)
-    assert all(len(group) > 1 for group in prompts.label_ids(EVASIVE)[:2])
+    assert all(len(group) > 1 for group in prompts.label_ids(RESPONDS)[:2])
     assert len(LABELS) == 3
 
 

@@ -96,7 +96,7 @@ def test_answer_correctness_is_ragas_weighting_over_a_true_recall(v, w, s) -> No
 
 def test_answer_relevancy_equals_ragas() -> None:
     # Ragas: mean cosine of three questions, times 0 when the answer is noncommittal. (0.9 + 0.6 + 0.3) / 3 = 0.6
-    needs = {Need.EVASIVE: (Verdict(0.1),), Need.SIMILAR_QUESTIONS: tuple(map(Verdict, (0.9, 0.6, 0.3)))}
+    needs = {Need.RESPONDS: (Verdict(0.9),), Need.SIMILAR_QUESTIONS: tuple(map(Verdict, (0.9, 0.6, 0.3)))}
     sample = Sample(id="1", question="q", answer="x")
     judgments = Judgments({"answer": Claims(("x",))}, needs)
     assert score(METRICS["answer_relevancy"], sample, judgments).value == pytest.approx(0.6)

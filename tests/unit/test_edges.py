@@ -218,9 +218,9 @@ def test_cosine_is_clipped_to_0(cells, sample, scripted) -> None:
 
 
 def test_evasive_answer_has_relevancy_0_and_its_probability_is_kept(cells, sample, scripted) -> None:
-    cell = cells(sample(answer="It depends on many things."), "answer_relevancy", engine=scripted(evasive=0.8))
+    cell = cells(sample(answer="It depends on many things."), "answer_relevancy", engine=scripted(responds=0.2))
     assert (cell.value, cell.detail["evasive"]) == (0.0, True)
-    assert cell.detail["p_evasive"] == pytest.approx(0.8)
+    assert cell.detail["p_responds"] == pytest.approx(0.2)
 
 
 def test_fewer_questions_than_asked_are_asked_again_then_partial(cells, sample, scripted) -> None:

@@ -166,6 +166,13 @@ def test_groups_are_summed_up_apart(run, scripted) -> None:
     }
 
 
+def test_result_as_a_data_frame(run) -> None:
+    pytest.importorskip("pandas")
+    frame = run(rows=ROWS[:3], metrics=["faithfulness"])[0].to_pandas()
+    assert list(frame.columns) == ["id", "faithfulness", "faithfulness_state"]
+    assert set(frame["faithfulness_state"]) == {"ok"}
+
+
 def test_a_second_process_in_the_folder_is_refused(tmp_path, run) -> None:
     result, _ = run(metrics=["exact_match"])
     import fcntl
