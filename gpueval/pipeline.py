@@ -29,7 +29,7 @@ from gpueval.fingerprint import text_digest
 from gpueval.judge import prompts
 from gpueval.judge.plan import Keys
 from gpueval.judge.reader import StoredReader
-from gpueval.judge.run import Bench, Progress, judge_window
+from gpueval.judge.run import SIMILAR, Bench, Progress, judge_window
 from gpueval.judge.store import Store
 from gpueval.metrics import DEFAULT, Metric, choose, score
 from gpueval.metrics.baselines import load_libraries
@@ -37,8 +37,6 @@ from gpueval.records import Cell, Judgments, Need, Sample, Summary
 from gpueval.report.markdown import markdown
 from gpueval.run_folder import locked, read_run, sample_windows, write_atomically, write_json, write_samples
 from gpueval.stats.aggregate import Table
-
-_SIMILAR = frozenset({Need.SIMILAR_QUESTIONS, Need.SIMILAR_REFERENCE})
 
 _DOUBTFUL_LABEL_MASS = 0.8
 
@@ -134,7 +132,7 @@ def evaluate(
             engine: Engine | None = None
             embed: Embedder | None = None
             store = stack.enter_context(Store(folder / "judgments.sqlite"))
-            if needs & _SIMILAR:
+            if needs & SIMILAR:
                 embed = _embedder(embedder, config, folder / "engine.log")
                 if embed is not embedder:  # what the caller started stays the caller's
                     stack.callback(embed.close)

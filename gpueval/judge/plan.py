@@ -57,16 +57,11 @@ class Keys:
             if one is None:
                 one = texts[part] = text_digest(part)
             found.append(one)
-        return text_digest_of(found)
+        return digest(b"".join(found))
 
     def forget(self) -> None:
         """Drop remembered digests; called between windows of samples so that memory stays bounded."""
         self._texts.clear()
-
-
-def text_digest_of(digests: Sequence[bytes]) -> bytes:
-    """Join digests of equal length into one."""
-    return digest(b"".join(digests))
 
 
 def needs_of(sample: Sample, metrics: Sequence[Metric]) -> frozenset[Need]:

@@ -28,7 +28,8 @@ from gpueval.records import Claims, Completion, Judgments, Need, Request, Sample
 Progress = Callable[[str, int, int], None]
 """Called with the round's name, requests done and requests in all."""
 
-_SIMILAR = (Need.SIMILAR_QUESTIONS, Need.SIMILAR_REFERENCE)
+SIMILAR = frozenset({Need.SIMILAR_QUESTIONS, Need.SIMILAR_REFERENCE})
+"""Needs that the embedding model answers; all others are the judge's."""
 
 
 @dataclass(slots=True)
@@ -236,7 +237,7 @@ def _judgments(
 ) -> Judgments:
     read: dict[Need, tuple[Verdict, ...]] = {}
     for need, slots in draft.slots.items():
-        if need in _SIMILAR:
+        if need in SIMILAR:
             read[need] = tuple(
                 parse.similarity(similar.get(slot[0])) if isinstance(slot, tuple) else slot for slot in slots
             )
