@@ -1,6 +1,7 @@
 """gpueval scores retrieval-augmented generation on your own hardware, offline.
 
-Public names: :func:`evaluate`, :func:`rescore`, :class:`Result`, :class:`Sample`, :class:`Passage`, :class:`Metric`,
+Public names: :func:`evaluate`, :func:`rescore`, :func:`size`, :class:`Result`, :class:`Sample`, :class:`Passage`,
+:class:`Metric`,
 :class:`GpuevalError`. They load on first use; ``import gpueval`` itself is light.
 """
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from gpueval.metrics import Metric
     from gpueval.pipeline import Result, evaluate, rescore
     from gpueval.records import Passage, Sample
+    from gpueval.sizing.questions import size
 
 __version__ = "0.1.0"
 _PUBLIC = {
@@ -23,9 +25,10 @@ _PUBLIC = {
     "Sample": "gpueval.records:Sample",
     "evaluate": "gpueval.pipeline:evaluate",
     "rescore": "gpueval.pipeline:rescore",
+    "size": "gpueval.sizing.questions:size",
 }
 
-__all__ = ["GpuevalError", "Metric", "Passage", "Result", "Sample", "__version__", "evaluate", "rescore"]
+__all__ = ["GpuevalError", "Metric", "Passage", "Result", "Sample", "__version__", "evaluate", "rescore", "size"]
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ class RunConfig:
         threshold: A verdict counts as yes when p >= threshold.
         window_samples: Samples in memory at a time; each round asks all requests of a window at once.
         engine_options: Arguments of the engine.
+        force: Start a judge that does not fit by the sizing.
 
     Raises:
         UsageError: A value is out of range.
@@ -37,6 +38,7 @@ class RunConfig:
     window_samples: int = 4096
     embed_device: str | None = None
     engine_options: dict[str, Any] = field(default_factory=dict)
+    force: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold < 1:

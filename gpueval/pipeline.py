@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from gpueval import engines
+from gpueval import engines, launch
 from gpueval.config import RunConfig
 from gpueval.data.columns import Columns, to_sample
 from gpueval.data.load import load
@@ -36,6 +36,8 @@ from gpueval.metrics.baselines import load_libraries
 from gpueval.records import Cell, Judgments, Need, Sample, Summary
 from gpueval.report.markdown import markdown
 from gpueval.run_folder import locked, read_run, sample_windows, write_atomically, write_json, write_samples
+from gpueval.sizing.actuals import read_log
+from gpueval.sizing.plan import Plan
 from gpueval.stats.aggregate import Table
 
 _DOUBTFUL_LABEL_MASS = 0.8
@@ -131,17 +133,22 @@ def evaluate(
         with ExitStack() as stack:
             engine: Engine | None = None
             embed: Embedder | None = None
+            plan: Plan | None = None
             store = stack.enter_context(Store(folder / "judgments.sqlite"))
+            if needs - {Need.SIMILAR_REFERENCE} and isinstance(judge, str) and _runs_on_vllm(config):
+                plan = launch.preflight(config, _some(folder / "samples.jsonl"), n_samples, chosen)
             if needs & SIMILAR:
                 embed = _embedder(embedder, config, folder / "engine.log")
                 if embed is not embedder:  # what the caller started stays the caller's
                     stack.callback(embed.close)
             if needs - {Need.SIMILAR_REFERENCE}:
-                engine = _judge(judge, config, folder / "engine.log")
+                engine = _judge(judge, config, plan, folder / "engine.log")
                 if engine is not judge:
                     stack.callback(engine.close)
             facts = _facts(config, engine, embed, n_samples)
             facts["metrics_asked"] = list(config.metrics)
+            if plan:
+                facts["sizing"] = {"predicted": plan.to_dict()}
             write_json(folder / "run.json", facts)
             started = time.time()
             keys = Keys(facts["judge"].get("fingerprint", ""), facts["embedder"].get("fingerprint", ""))
@@ -159,6 +166,10 @@ def evaluate(
             facts["judge"] |= dict(engine.facts()) if engine else {}
             facts["embedder"] |= dict(embed.facts()) if embed else {}
             facts["data_warnings"] = dict(mapping.warnings)
+            if plan and engine:
+                seen = launch.actual(plan, facts["judge"], bench.tally, read_log(folder / "engine.log"))
+                facts["sizing"]["actual"] = seen
+                launch.remember(plan, facts["judge"], seen)
             facts["finished"] = True
             write_json(folder / "run.json", facts)
         (folder / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
@@ -280,11 +291,22 @@ def _incoming(samples: Path | str | Iterable[Sample | Mapping[str, Any]], column
         raise DataError("there are no samples", file="samples")
 
 
-def _judge(judge: str | Engine | None, config: RunConfig, log: Path) -> Engine:
+def _runs_on_vllm(config: RunConfig) -> bool:
+    """Whether the judge is a folder that vLLM loads in this process."""
+    return config.engine in (None, "vllm") and not str(config.judge).startswith(("http://", "https://", "scripted:"))
+
+
+def _some(path: Path) -> Iterator[Sample]:
+    for window in sample_windows(path, 256):
+        yield from window
+
+
+def _judge(judge: str | Engine | None, config: RunConfig, plan: Plan | None, log: Path) -> Engine:
     if judge is None:
         raise UsageError("These metrics need a judge.", "Give a local model folder or a server URL with --judge.")
     if isinstance(judge, str):
-        return engines.start(judge, engine=config.engine, options=config.engine_options, log=log)
+        options = (plan.engine_options() if plan else {}) | config.engine_options
+        return engines.start(judge, engine=config.engine, options=options, log=log)
     return judge
 
 

@@ -15,6 +15,10 @@ from gpueval.lazy import load
 _COMMANDS = {
     "run": ("gpueval.cli.run:run", "Score a file of RAG samples."),
     "rescore": ("gpueval.cli.rescore:rescore", "Score a run folder again from its stored replies, without a model."),
+    "hardware": ("gpueval.cli.hardware:hardware", "Show what this machine has for a model."),
+    "size": ("gpueval.cli.size:size", "Say whether a model fits and how fast it runs, before it is launched."),
+    "plan": ("gpueval.cli.plan:plan", "Plan a run: which judge on which machine, with which arguments, how long."),
+    "serve": ("gpueval.cli.serve:serve", "Start vLLM's OpenAI-compatible server with what fits."),
     "gate": ("gpueval.cli.gate:gate", "Hold a run against a policy; exit code 1 when it blocks."),
     "metrics": ("gpueval.cli.metrics:metrics", "List the metrics, what they need and which way is better."),
 }

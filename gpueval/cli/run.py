@@ -44,6 +44,9 @@ from gpueval.report.terminal import show
 @click.option(
     "--memory-fraction", type=click.FloatRange(0.05, 1.0), help="Share of GPU memory for vLLM.  [default: vLLM's]"
 )
+@click.option("--kv-dtype", help="Format of vLLM's KV cache: fp8 halves it.  [default: the model's own]")
+@click.option("--tensor-parallel", type=click.IntRange(1), help="GPUs for the judge.  [default: the fewest that fit]")
+@click.option("--force", is_flag=True, help="Start a judge even when the sizing says it does not fit.")
 @click.option("--concurrency", type=click.IntRange(1), help="Requests in flight to a server.  [default: 64]")
 @click.option(
     "--timeout",
@@ -70,6 +73,9 @@ def run(
     judge_model: str | None,
     max_model_len: int | None,
     memory_fraction: float | None,
+    kv_dtype: str | None,
+    tensor_parallel: int | None,
+    force: bool,
     concurrency: int | None,
     timeout_s: float | None,
     window: int,
@@ -84,9 +90,12 @@ def run(
     """
     explicit = parse_columns(column_map) | ({"group": group} if group else {})
     server = (judge or "").startswith(("http://", "https://"))
+    on_vllm = not server and engine != "transformers"
     options = {
         "max_model_len": max_model_len,
-        "memory_fraction": memory_fraction if not server and engine != "transformers" else None,
+        "memory_fraction": memory_fraction if on_vllm else None,
+        "kv_dtype": kv_dtype if on_vllm else None,
+        "tensor_parallel": tensor_parallel if on_vllm else None,
         "model": judge_model if server else None,
         "concurrency": concurrency if server else None,
         "timeout_s": timeout_s if server else None,
@@ -105,6 +114,7 @@ def run(
             engine=engine,
             window_samples=window,
             embed_device=device,
+            force=force,
             engine_options={name: value for name, value in options.items() if value is not None},
         )
     if as_json:

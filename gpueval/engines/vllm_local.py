@@ -6,6 +6,7 @@ The engine core runs as a child process, so a crash of it (out of memory, a kern
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +38,11 @@ class VllmLocal:
         max_model_len: Longest prompt with reply, in tokens; None takes the model's own limit, at most 8,192.
         memory_fraction: vLLM's ``gpu_memory_utilization``; None keeps vLLM's default.
         kv_cache_gib: KV cache on a CPU, in GiB.
+        kv_dtype: Format of the KV cache; None is the model's own.
+        tensor_parallel: GPUs to split the model over.
+        max_num_seqs: Sequences at once; None keeps vLLM's default.
+        max_num_batched_tokens: Tokens of a step; None keeps vLLM's default.
+        dtype: Number format of the weights that are not quantised; None is the model's own.
         log: File for vLLM's own output; None leaves it on the terminal.
 
     Raises:
@@ -51,21 +57,44 @@ class VllmLocal:
         max_model_len: int | None = None,
         memory_fraction: float | None = None,
         kv_cache_gib: int = 4,
+        kv_dtype: str | None = None,
+        tensor_parallel: int | None = None,
+        max_num_seqs: int | None = None,
+        max_num_batched_tokens: int | None = None,
+        dtype: str | None = None,
         log: Path | None = None,
     ) -> None:
+        wished = {
+            "kv_cache_dtype": kv_dtype,
+            "tensor_parallel_size": tensor_parallel,
+            "max_num_seqs": max_num_seqs,
+            "max_num_batched_tokens": max_num_batched_tokens,
+            "dtype": dtype,
+        }
+        given = {name: value for name, value in wished.items() if value is not None}
         with output_to(log):
-            self._start(folder, max_model_len, memory_fraction, kv_cache_gib)
+            self._start(folder, max_model_len, memory_fraction, kv_cache_gib, given, quiet=log is None)
+        logging.getLogger("vllm").setLevel(logging.ERROR)  # from here on this process writes to the terminal
 
-    def _start(self, folder: Path, max_model_len: int | None, memory_fraction: float | None, kv_cache_gib: int) -> None:
-        _quiet_and_offline()
+    def _start(
+        self,
+        folder: Path,
+        max_model_len: int | None,
+        memory_fraction: float | None,
+        kv_cache_gib: int,
+        given: Mapping[str, Any],
+        *,
+        quiet: bool,
+    ) -> None:
+        _quiet_and_offline("ERROR" if quiet else "INFO")
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(kv_cache_gib))
         vllm = require("vllm", "vllm")
         platform = require("vllm.platforms", "vllm").current_platform
         cpu = bool(platform.is_cpu())
         if cpu:
-            threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            if threads <= 4:  # vLLM's "auto" keeps one core for itself, half the machine on a small one
-                cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(threads)
+            known = hasattr(os, "sched_getaffinity")
+            cores = sorted(os.sched_getaffinity(0)) if known else list(range(os.cpu_count() or 1))
+            if len(cores) <= 4:  # vLLM's "auto" keeps one core for itself, half the machine on a small one
                 os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", ",".join(map(str, cores)))
         options: dict[str, Any] = {
             "model": str(folder),
@@ -73,6 +102,7 @@ class VllmLocal:
             "enable_prefix_caching": True,
             "max_model_len": max_model_len or min(8192, _context_limit(folder)),
             "disable_log_stats": True,
+            **given,
         }
         if cpu:
             options |= {"enforce_eager": True, "block_size": _CPU_BLOCK_TOKENS}
@@ -106,6 +136,8 @@ class VllmLocal:
             "max_num_batched_tokens": int(config.scheduler_config.max_num_batched_tokens),
             "block_size": int(config.cache_config.block_size),
             "kv_cache_blocks": config.cache_config.num_gpu_blocks,
+            "kv_cache_tokens": getattr(config.cache_config, "kv_cache_size_tokens", None),
+            "max_concurrency": getattr(config.cache_config, "kv_cache_max_concurrency", None),
         }
 
     def count_tokens(self, text: str) -> int:
@@ -218,13 +250,13 @@ class VllmLocal:
             return
 
 
-def _quiet_and_offline() -> None:
+def _quiet_and_offline(level: str) -> None:
     for name, value in {
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
-        "VLLM_LOGGING_LEVEL": "ERROR",
+        "VLLM_LOGGING_LEVEL": level,
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
         "TOKENIZERS_PARALLELISM": "false",
     }.items():
@@ -248,4 +280,4 @@ def _remedy(error: BaseException) -> str:
     text = str(error).lower()
     if "no available memory" in text or "out of memory" in text:
         return "Lower --max-model-len, choose a smaller judge, or free memory on the device."
-    return "vLLM's own words are in engine.log in the run folder; VLLM_LOGGING_LEVEL=INFO makes it say more."
+    return "vLLM's own words are in engine.log in the run folder; VLLM_LOGGING_LEVEL=DEBUG makes it say more."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -45,6 +46,7 @@ class Tally:
     output_tokens: int = 0
     n_verdicts: int = 0
     label_mass: float = 0.0
+    judge_s: float = 0.0
 
     @property
     def mean_label_mass(self) -> float | None:
@@ -164,6 +166,7 @@ def _send(
     kinds = {request.key: request.ask.kind for request in requests}
     done, tally = total - len(requests), bench.tally
     step = max(1, min(256, total // 100))
+    began = time.monotonic()
     for completion in engine.run(requests):
         found[completion.key] = completion
         bench.store.put(completion, kinds[completion.key])
@@ -173,6 +176,8 @@ def _send(
         done += 1
         if done % step == 0 or done == total:
             bench.progress(stage, done, total)
+    if engine is bench.judge:
+        tally.judge_s += time.monotonic() - began
     bench.store.commit()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ import gpueval
 from gpueval.judge.prompts import LABELS, RESPONDS, SUPPORT, documents, question, support_tail
 from gpueval.judge.store import Store
 from gpueval.records import Request
+from gpueval.sizing import questions
 
 EXAMPLE = Path(gpueval.__file__).parent / "example" / "handbook.jsonl"
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("default")]
@@ -107,6 +109,39 @@ def test_control_tokens_in_the_data_are_plain_text(run, models) -> None:
     assert attack in tokenizer.decode(ids)
     assert all(len(group) > 1 for group in prompts.label_ids(RESPONDS)[:2])
     assert len(LABELS) == 3
+
+
+def test_the_cache_is_predicted_exactly(run, models) -> None:
+    facts = run[1].facts()
+    found = questions.plan(str(models[0]), context_tokens=facts["max_model_len"])
+    layout = found.sizing.memory.layout
+    assert layout.block_tokens == facts["block_size"]
+    assert layout.blocks(4 << 30) == facts["kv_cache_blocks"]  # the engine's default of 4 GiB on a processor
+    concurrency = layout.concurrency(facts["kv_cache_blocks"], facts["max_model_len"])
+    assert concurrency == pytest.approx(facts["max_concurrency"])
+    assert int(concurrency * facts["max_model_len"]) == facts["kv_cache_tokens"]
+
+
+def test_a_sized_server_answers_a_run_and_stops_cleanly(run, models, tmp_path) -> None:
+    pytest.importorskip("openai", reason="the openai package is not installed: pip install 'gpueval[server]'")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = [sys.executable, "-m", "gpueval", "serve", str(models[0]), "--port", port, "--max-model-len", "2048"]
+    server = subprocess.Popen(
+        [*command, "--log", str(tmp_path / "serve.log")], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    try:
+        url = server.stdout.readline().strip()
+        assert url == f"http://127.0.0.1:{port}/v1", (tmp_path / "serve.log").read_text()[-2000:]
+        result = gpueval.evaluate(EXAMPLE, judge=url, metrics=["faithfulness"], out=tmp_path / "run")
+        assert result.metrics["faithfulness"].n_scored > 20
+    finally:
+        server.send_signal(signal.SIGTERM)
+        code = server.wait(60)
+    assert code == 0
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", int(port))) != 0
 
 
 def test_a_killed_engine_is_started_again_and_nothing_is_lost(run, models, tmp_path) -> None:

@@ -1,0 +1,334 @@
+"""From a sizing to vLLM's arguments, and to what would fit when it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpueval.errors import GpuevalError
+from gpueval.sizing.actuals import Prior
+from gpueval.sizing.estimate import Sizing, fit_ranks, size
+from gpueval.sizing.hardware import catalogue
+from gpueval.sizing.hardware.device import Hardware
+from gpueval.sizing.memory import DEFAULT_UTILISATION, GIB, EngineName, Load, Range
+from gpueval.sizing.model import ModelSpec, from_config, presets
+from gpueval.sizing.throughput import job_seconds
+
+_MOST_SEQUENCES = 256
+_USUAL_TOKENS = 512
+"""Mean length of a request where no workload is given."""
+
+_BATCH_TOKENS = 8192
+_CPU_BATCH_TOKENS = 4096
+_SHORTEST_CONTEXT = 1024
+_PREFERRED_CONTEXT = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a run asks of its judge, counted from its samples.
+
+    Attributes:
+        samples: Samples.
+        requests: Requests to the judge.
+        prompt_tokens: Prompt tokens of all requests.
+        cached_tokens: Prompt tokens that requests share with the one before them.
+        output_tokens: Reply tokens.
+        longest_tokens: Longest prompt with its reply.
+    """
+
+    samples: int
+    requests: int
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    longest_tokens: int
+
+    def scaled(self, samples: int) -> Workload:
+        """The same kind of work for another number of samples."""
+        factor = samples / max(1, self.samples)
+        return Workload(
+            samples,
+            round(self.requests * factor),
+            round(self.prompt_tokens * factor),
+            round(self.cached_tokens * factor),
+            round(self.output_tokens * factor),
+            self.longest_tokens,
+        )
+
+    @property
+    def mean_tokens(self) -> float:
+        """Mean length of a request."""
+        return (self.prompt_tokens + self.output_tokens) / max(1, self.requests)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Something that would fit.
+
+    Attributes:
+        change: In words.
+        option: What to type.
+        total_bytes: Memory it needs on a device.
+        sizing: The whole answer.
+    """
+
+    change: str
+    option: str
+    total_bytes: float
+    sizing: Sizing
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"change": self.change, "option": self.option, "total_bytes": round(self.total_bytes)}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to launch a judge.
+
+    Attributes:
+        sizing: The sizing behind it.
+        arguments: vLLM's arguments by name; empty for another engine.
+        seconds: Time of the workload; None without one or without known rates.
+        alternatives: What would fit, best first; empty when the plan does.
+        notes: Remarks.
+    """
+
+    sizing: Sizing
+    arguments: dict[str, Any]
+    seconds: Range | None
+    alternatives: tuple[Alternative, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether it can be launched."""
+        return self.sizing.fits != "no"
+
+    def engine_options(self) -> dict[str, Any]:
+        """The arguments under the names that gpueval's engine takes."""
+        names = {
+            "gpu_memory_utilization": "memory_fraction",
+            "kv_cache_dtype": "kv_dtype",
+            "tensor_parallel_size": "tensor_parallel",
+        }
+        return {names.get(name, name): value for name, value in self.arguments.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of ``gpueval plan --json``."""
+        seconds = self.seconds
+        return self.sizing.to_dict() | {
+            "arguments": self.arguments,
+            "seconds": {"low": seconds.low, "mid": seconds.mid, "high": seconds.high} if seconds else None,
+            "alternatives": [alternative.to_dict() for alternative in self.alternatives],
+            "notes": list(dict.fromkeys(self.notes)),
+        }
+
+
+def make_plan(
+    model: ModelSpec,
+    hardware: Hardware,
+    *,
+    workload: Workload | None = None,
+    context_tokens: int | None = None,
+    utilisation: float = DEFAULT_UTILISATION,
+    kv_dtype: str = "auto",
+    ranks: int | None = None,
+    engine: EngineName | None = None,
+    prior: Prior | None = None,
+) -> Plan:
+    """Choose how to launch a judge.
+
+    The context stays at min(8192, the model's limit) unless told, because it decides how long documents are cut into
+    windows and so belongs to the question, not to the machine. Sequences at once: as many as the cache holds at the
+    run's mean length, at most 256.
+
+    Args:
+        model: The judge.
+        hardware: The machine.
+        workload: What the run asks; None plans for the context alone.
+        context_tokens: Longest sequence.
+        utilisation: Share of a GPU's memory.
+        kv_dtype: Format of the KV cache.
+        ranks: Tensor-parallel ranks; None takes the fewest that fit.
+        engine: Engine; None follows from model and hardware.
+        prior: What earlier launches on this machine showed.
+
+    Raises:
+        UsageError: ``ranks`` does not go with the model or the machine.
+    """
+    cpu = hardware.kind == "cpu"
+    context = context_tokens or min(_PREFERRED_CONTEXT, model.shape.max_context or _PREFERRED_CONTEXT)
+    load = Load(
+        context_tokens=context,
+        kv_dtype=kv_dtype,
+        utilisation=utilisation,
+        batch_tokens=min(_CPU_BATCH_TOKENS if cpu else _BATCH_TOKENS, max(context, 2048)),
+        block_tokens=32 if cpu else 16,
+        graphs=not cpu,
+    )
+    one = (
+        size(model, hardware, replace(load, ranks=ranks), engine, prior)
+        if ranks
+        else fit_ranks(model, hardware, load, engine, prior)
+    )
+    mean = workload.mean_tokens if workload else min(context, _USUAL_TOKENS)
+    seqs = max(1, min(_MOST_SEQUENCES, int(one.memory.max_concurrency * context / max(1.0, mean))))
+    busy = size(
+        model,
+        hardware,
+        replace(one.load, concurrency=seqs, context_tokens=min(context, max(1, round(mean * 2)))),
+        one.engine,
+        prior,
+    )
+    chosen = replace(one, decode=busy.decode, prefill=busy.prefill)
+    notes = list(one.notes)
+    if workload and workload.longest_tokens > context:
+        notes.append(
+            f"the longest prompt is about {workload.longest_tokens:,} tokens and the context {context:,}: "
+            "long documents will be read in windows"
+        )
+    seconds = None
+    if workload and chosen.decode and chosen.prefill:
+        computed = workload.prompt_tokens - workload.cached_tokens
+        seconds = job_seconds(computed, workload.output_tokens, chosen.prefill, chosen.decode)
+        reading, writing = computed / chosen.prefill.mid, workload.output_tokens / chosen.decode.mid
+        if reading > 2 * writing:
+            notes.append(
+                f"prefill-bound: reading prompts takes {reading / max(1e-9, reading + writing):.0%} of the time"
+            )
+    arguments = _arguments(chosen, seqs, mean)
+    options = tuple(alternatives(chosen, workload, prior)) if chosen.fits == "no" else ()
+    return Plan(chosen, arguments, seconds, options, tuple(dict.fromkeys(notes)))
+
+
+def _arguments(sizing: Sizing, seqs: int, mean_tokens: float) -> dict[str, Any]:
+    load = sizing.load
+    if sizing.engine == "llama.cpp":
+        return {}
+    found: dict[str, Any] = {
+        "max_model_len": load.context_tokens,
+        "max_num_seqs": seqs,
+        "max_num_batched_tokens": load.batch_tokens,
+        "kv_cache_dtype": load.kv_dtype,
+        "dtype": _dtype(sizing),
+    }
+    if sizing.engine == "vllm-cpu":
+        return found | {"kv_cache_gib": cpu_cache_gib(sizing, seqs, mean_tokens)}
+    free, total = sizing.device.memory_free_bytes or 0, sizing.device.memory_total_bytes or 1
+    share = min(load.utilisation, max(0.05, (free - GIB // 4) / total))
+    return found | {"gpu_memory_utilization": round(share, 3), "tensor_parallel_size": load.ranks}
+
+
+def _dtype(sizing: Sizing) -> str:
+    """bfloat16 where the device has it: vLLM refuses it below compute capability 8.0."""
+    capability = sizing.device.compute_capability
+    if sizing.device.kind == "nvidia" and capability and float(capability) < 8.0:
+        return "float16"
+    return "auto" if sizing.model.shape.dtype != "float32" else "bfloat16"
+
+
+def cpu_cache_gib(sizing: Sizing, seqs: int, mean_tokens: float) -> int:
+    """Whole GiB of cache for the CPU engine: for the sequences at once and one of full length, at most half of what is
+    left, at least 1.
+    """
+    found = sizing.memory
+    need = found.kv_cache * (1 + seqs * mean_tokens / sizing.load.context_tokens)
+    left = found.kv_available.mid if found.kv_available else 8 * GIB
+    return max(1, min(int(need / GIB) + 1, int(left / 2 / GIB)))
+
+
+def alternatives(sizing: Sizing, workload: Workload | None, prior: Prior | None) -> Iterator[Alternative]:
+    """What would fit instead, from the smallest change to the largest."""
+    model, hardware, load, engine = sizing.model, sizing.hardware, sizing.load, sizing.engine
+
+    def tried(
+        change: str, option: str, *, m: ModelSpec = model, h: Hardware = hardware, new: Load = load
+    ) -> Alternative | None:
+        try:
+            found = size(
+                m, h, new, None if h is not hardware else engine, prior if (m, h) == (model, hardware) else None
+            )
+        except GpuevalError:
+            return None
+        return Alternative(change, option, found.memory.total.mid, found) if found.fits in ("yes", "tight") else None
+
+    found: list[Alternative | None] = []
+    needed = max(_SHORTEST_CONTEXT, workload.longest_tokens if workload else _SHORTEST_CONTEXT)
+    longest = sizing.memory.max_context_tokens // 256 * 256
+    if needed <= longest < load.context_tokens:
+        found.append(
+            tried(
+                f"a context of {longest:,} tokens",
+                f"--max-model-len {longest}",
+                new=replace(load, context_tokens=longest),
+            )
+        )
+    if load.kv_dtype == "auto" and float(sizing.device.compute_capability or 0) >= 8.9:
+        found.append(tried("an fp8 KV cache", "--kv-dtype fp8", new=replace(load, kv_dtype="fp8")))
+    found += [
+        tried(f"tensor parallelism over {ranks} devices", f"--tensor-parallel {ranks}", new=replace(load, ranks=ranks))
+        for ranks in range(load.ranks + 1, len(hardware.devices) + 1)
+        if model.shape.heads % ranks == 0
+    ][:1]
+    found += [
+        tried(
+            f"on {count} of them",
+            f"--hardware '{count} x {sizing.device.name}'",
+            h=replace(hardware, devices=(sizing.device,) * count),
+            new=replace(load, ranks=count),
+        )
+        for count in (2, 4, 8)
+        if count > len(hardware.devices) and model.shape.heads % count == 0 and sizing.engine == "vllm"
+    ]
+    for quant in _smaller_formats(sizing):
+        other = from_config(model.shape.outer, model.name, model.source, quant)
+        found.append(tried(f"the model as {quant}", f"--quant {quant}", m=other))
+    found += [tried("a smaller model", other.name, m=other) for other in _smaller_models(model)]
+    yield from [alternative for alternative in found if alternative][:5]
+    yield from _other_hardware(sizing, tried)
+
+
+def _smaller_formats(sizing: Sizing) -> Sequence[str]:
+    if sizing.engine == "llama.cpp":
+        order = ["q8_0", "q6_k", "q5_k_m", "q4_k_m", "iq4_xs", "q3_k_m", "q2_k"]
+    else:
+        order = (["fp8"] if float(sizing.device.compute_capability or 0) >= 8.9 else ["int8"]) + ["awq-int4"]
+    own = sizing.model.weight_bytes
+    made = [(quant, from_config(sizing.model.shape.outer, "", "", quant).weight_bytes) for quant in order]
+    return [quant for quant, bytes_ in made if bytes_ < 0.95 * own]
+
+
+def _smaller_models(model: ModelSpec) -> list[ModelSpec]:
+    family = model.shape.model_type.removesuffix("_text")
+    made = [
+        from_config(entry["config"], key, "preset", model.format if not model.exact else None)
+        for key, entry in presets().items()
+        if entry["config"].get("model_type", "").removesuffix("_text").startswith(family)
+    ]
+    smaller = [other for other in made if other.weight_bytes < 0.8 * model.weight_bytes]
+    return sorted(smaller, key=lambda other: -other.weight_bytes)[:2]
+
+
+def _other_hardware(sizing: Sizing, tried: Any) -> Iterator[Alternative]:
+    """The two devices of the catalogue with the least memory that fit, of different sizes."""
+    rows = sorted(catalogue.entries(), key=lambda entry: entry.device.memory_total_bytes or 0)
+    kinds = ("nvidia",) if sizing.engine.startswith("vllm") else ("nvidia", "apple")
+    wanted, last = 2, 0
+    for entry in rows:
+        if entry.device.memory_total_bytes == last:
+            continue
+        if entry.device.kind in kinds and "Laptop" not in entry.device.name and "Jetson" not in entry.device.name:
+            other = tried(
+                f"on one {entry.device.name}",
+                f"--hardware '{entry.device.name}'",
+                h=Hardware((entry.device,), supposed=True),
+                new=replace(sizing.load, ranks=1, graphs=True),
+            )
+            if other and other.sizing.fits == "yes":
+                yield other
+                wanted, last = wanted - 1, entry.device.memory_total_bytes or 0
+        if not wanted:
+            return
