@@ -21,9 +21,16 @@ def _table(*columns: str) -> Table:
     return table
 
 
+def _widen(console: Console) -> None:
+    """Give a file or a pipe room for a table's row in one line; a terminal keeps its width."""
+    if not console.is_terminal:
+        console.width = max(console.width, 120)
+
+
 def show_hardware(console: Console, body: Mapping[str, Any]) -> None:
     """Print the devices of a machine, each number with its origin."""
     table = _table("device", "memory GiB", "free GiB", "bandwidth GB/s", "16-bit TFLOPS", "from")
+    _widen(console)
     for device in body["devices"]:
         bandwidth, flops = device["bandwidth_bytes_per_s"], device["flops_16bit"]
         origins = dict.fromkeys(device["sources"].values())
@@ -43,6 +50,7 @@ def show_hardware(console: Console, body: Mapping[str, Any]) -> None:
 def show_catalogue(console: Console, devices: Sequence[Mapping[str, Any]]) -> None:
     """Print the catalogue."""
     table = _table("device", "memory GiB", "bandwidth GB/s", "16-bit TFLOPS", "trust")
+    _widen(console)
     for device in devices:
         flops = device["flops_16bit"]
         table.add_row(
@@ -59,6 +67,7 @@ def show_presets(console: Console, presets: Mapping[str, Mapping[str, Any]]) -> 
     """Print the names of the presets."""
     table = _table("preset", "model")
     table.columns[1].justify = "left"
+    _widen(console)
     for name, entry in presets.items():
         table.add_row(escape(name), escape(entry["id"]))
     console.print(table)
@@ -130,8 +139,7 @@ def show_plans(console: Console, rows: Sequence[Mapping[str, Any]], within_s: fl
     for column in (1, 2, 3):
         table.columns[column].justify = "left"
         table.columns[column].no_wrap = True
-    if not console.is_terminal:
-        console.width = max(console.width, 120)
+    _widen(console)
     for row in rows:
         if row.get("error"):
             table.add_row(

@@ -101,6 +101,24 @@ def test_gguf_mixtures_of_a_70b_are_within_one_percent_of_the_files(quant, gib) 
     assert load_model("llama-3.1-70b", quant).weight_bytes / GIB == pytest.approx(gib, rel=0.01)
 
 
+FILES = {
+    "Qwen3-8B-Q4_K_M.gguf": "qwen3-8b", "Qwen3-14B-Q4_K_M.gguf": "qwen3-14b", "phi-4-Q4_K_M.gguf": "phi-4",
+    "Mistral-Nemo-Instruct-2407-Q4_K_M.gguf": "mistral-nemo-12b", "Qwen2.5-7B-Instruct-Q4_K_M.gguf": "qwen2.5-7b",
+    "Llama-3.2-3B-Instruct-Q4_K_M.gguf": "llama-3.2-3b", "Llama-3.2-1B-Instruct-Q4_K_M.gguf": "llama-3.2-1b",
+    "gemma-3-4b-it-Q4_K_M.gguf": "gemma-3-4b", "gemma-3-27b-it-Q4_K_M.gguf": "gemma-3-27b",
+    "Mistral-7B-Instruct-v0.3-Q4_K_M.gguf": "mistral-7b-v0.3", "Qwen3-4B-Q4_K_M.gguf": "qwen3-4b",
+    "Qwen2.5-14B-Instruct-Q4_K_M.gguf": "qwen2.5-14b", "Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf": "llama-3.1-8b",
+}  # fmt: skip
+
+
+def test_counted_q4_k_m_weights_match_the_files_of_13_models() -> None:
+    sizes = {row["model"]: float(row["weights_gib"]) for row in rows("decode_speed.csv") if row["model"] in FILES}
+    assert set(sizes) == set(FILES)
+    for file, gib in sizes.items():
+        counted = load_model(FILES[file], "q4_k_m").weight_bytes / GIB
+        assert counted == pytest.approx(gib, rel=0.003, abs=0.01), file
+
+
 def test_small_models_keep_more_bits_in_a_gguf_mixture() -> None:
     assert load_model("llama-3.1-8b", "q4_k_m").weight_bytes / GIB == pytest.approx(4.58, rel=0.005)
     tiny = load_model("smollm2-135m", "q4_k_m")  # rows of 576 weights are no multiple of 256: llama.cpp falls back

@@ -159,7 +159,7 @@ def _sized(entry: Entry, memory_gib: int | None) -> tuple[Device, tuple[str, ...
         return device, ()
     largest = round((device.memory_total_bytes or 0) / GIB)
     if memory_gib is None:
-        text = f"{device.name}: taken with {largest} GB, the most it is sold with; add e.g. '36GB' for another."
+        text = f"{device.name}: taken with {largest} GB, the most it is sold with; add e.g. '{entry.smallest_memory_gib:g}GB' for another."
         return device, (text,) if (entry.smallest_memory_gib or largest) < largest else ()
     low = entry.smallest_memory_gib or 0
     if not low <= memory_gib <= largest:

@@ -228,6 +228,8 @@ def _bytes_by_role(matrices: list[Matrix], shape: Shape, chosen: Format, excepti
     kv = [layer.kv_heads for layer in shape.layers if hasattr(layer, "kv_heads")]
     gqa = shape.heads // max(1, min(kv, default=shape.heads))
     for matrix in matrices:
+        if chosen.gguf and matrix.role == "vision":
+            continue  # llama.cpp keeps the projector in a file of its own, which a text judge does not load
         bits: float = plain_bits
         if chosen.gguf and matrix.role not in ("norm", "router", "vision", "conv"):
             role = "head" if matrix.role == "embedding" and tied(shape) else matrix.role
@@ -239,6 +241,7 @@ def _bytes_by_role(matrices: list[Matrix], shape: Shape, chosen: Format, excepti
                 gqa=gqa,
                 experts=n_experts,
                 parameters_b=parameters_b,
+                fused=shape.model_type == "phi3",
             )
             bits = float(gguf_bits(kind, matrix.columns))
         elif (matrix.role, matrix.layer) in exceptions.formats:

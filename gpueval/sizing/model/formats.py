@@ -128,7 +128,15 @@ def _more_bits(layer: int, layers: int) -> bool:
 
 
 def gguf_type(
-    file_type: str, role: str, layer: int, layers: int, *, gqa: int, experts: int, parameters_b: float
+    file_type: str,
+    role: str,
+    layer: int,
+    layers: int,
+    *,
+    gqa: int,
+    experts: int,
+    parameters_b: float,
+    fused: bool = False,
 ) -> str:
     """Name the GGUF block type of one tensor.
 
@@ -140,12 +148,15 @@ def gguf_type(
         gqa: Query heads per KV head.
         experts: Experts of the model; 0 when dense.
         parameters_b: Parameters in units of 1e9 (llama.cpp keeps the values of a 70B Llama at Q5_K).
+        fused: Query, key and value are one tensor (Phi-3 and later).
     """
     base = file_type.removesuffix("_M").removesuffix("_S").removesuffix("_L")
     if role == "head" and base not in ("Q8_0",):
         return "Q6_K"
     if base in ("Q8_0", "Q6_K", "Q5_0", "Q4_1", "Q4_0") or role == "embedding":
         return base
+    if fused and role in ("attention_q", "attention_k", "attention_v"):
+        return {"Q3_K_M": "Q4_K", "Q3_K_L": "Q4_K", "Q4_K_M": "Q5_K", "Q5_K_M": "Q6_K"}.get(file_type, base)
     value, down, out = role == "attention_v", role in ("mlp_down", "expert_down"), role == "attention_o"
     more = _more_bits(layer, layers)
     found = base
