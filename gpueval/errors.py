@@ -5,6 +5,7 @@
     GpuevalError
     ├── UsageError          exit 2   a command, option or setting is wrong
     │   └── DataError       exit 2   an input file is wrong; names file, line and field
+    │       └── UnknownModel  exit 2   a model's configuration is beyond the sizing rules; the model may be fine
     ├── PrerequisiteError   exit 3   something is missing: an extra, a model folder, memory
     └── EngineError         exit 4   the engine that answers requests failed
         └── EngineDied      exit 4   its process is gone; the run may start it again
@@ -60,6 +61,10 @@ class DataError(UsageError):
         where = file + (f", line {line}" if line is not None else "") + (f", field '{field}'" if field else "")
         super().__init__(f"{where}: {message}", remedy)
         self.file, self.line, self.field = file, line, field
+
+
+class UnknownModel(DataError):
+    """Raised when a model's configuration says something that sizing has no rule for."""
 
 
 class PrerequisiteError(GpuevalError):

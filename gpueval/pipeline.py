@@ -24,7 +24,7 @@ from gpueval.config import RunConfig
 from gpueval.data.columns import Columns, to_sample
 from gpueval.data.load import load
 from gpueval.engines.base import Embedder, Engine
-from gpueval.errors import DataError, UsageError
+from gpueval.errors import DataError, UnknownModel, UsageError
 from gpueval.fingerprint import text_digest
 from gpueval.judge import prompts
 from gpueval.judge.plan import Keys
@@ -134,9 +134,10 @@ def evaluate(
             engine: Engine | None = None
             embed: Embedder | None = None
             plan: Plan | None = None
+            unsized = "no local judge on vLLM"
             store = stack.enter_context(Store(folder / "judgments.sqlite"))
             if needs - {Need.SIMILAR_REFERENCE} and isinstance(judge, str) and _runs_on_vllm(config):
-                plan = launch.preflight(config, _some(folder / "samples.jsonl"), n_samples, chosen)
+                plan, unsized = _planned(config, folder, n_samples, chosen)
             if needs & SIMILAR:
                 embed = _embedder(embedder, config, folder / "engine.log")
                 if embed is not embedder:  # what the caller started stays the caller's
@@ -147,8 +148,7 @@ def evaluate(
                     stack.callback(engine.close)
             facts = _facts(config, engine, embed, n_samples)
             facts["metrics_asked"] = list(config.metrics)
-            if plan:
-                facts["sizing"] = {"predicted": plan.to_dict()}
+            facts["sizing"] = {"predicted": plan.to_dict()} if plan else {"not_sized": unsized}
             write_json(folder / "run.json", facts)
             started = time.time()
             keys = Keys(facts["judge"].get("fingerprint", ""), facts["embedder"].get("fingerprint", ""))
@@ -294,6 +294,14 @@ def _incoming(samples: Path | str | Iterable[Sample | Mapping[str, Any]], column
 def _runs_on_vllm(config: RunConfig) -> bool:
     """Whether the judge is a folder that vLLM loads in this process."""
     return config.engine in (None, "vllm") and not str(config.judge).startswith(("http://", "https://", "scripted:"))
+
+
+def _planned(config: RunConfig, folder: Path, n_samples: int, metrics: Sequence[Metric]) -> tuple[Plan | None, str]:
+    """Plan the launch; a model that sizing has no rule for is left to the engine, and the reason is kept."""
+    try:
+        return launch.preflight(config, _some(folder / "samples.jsonl"), n_samples, metrics), ""
+    except UnknownModel as error:
+        return None, error.message
 
 
 def _some(path: Path) -> Iterator[Sample]:

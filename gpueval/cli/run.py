@@ -44,7 +44,11 @@ from gpueval.report.terminal import show
 @click.option(
     "--memory-fraction", type=click.FloatRange(0.05, 1.0), help="Share of GPU memory for vLLM.  [default: vLLM's]"
 )
-@click.option("--kv-dtype", help="Format of vLLM's KV cache: fp8 halves it.  [default: the model's own]")
+@click.option(
+    "--kv-dtype",
+    type=click.Choice(["auto", "fp8", "fp8_e4m3", "fp8_e5m2"]),
+    help="Format of vLLM's KV cache: fp8 halves it.  [default: the model's own]",
+)
 @click.option("--tensor-parallel", type=click.IntRange(1), help="GPUs for the judge.  [default: the fewest that fit]")
 @click.option("--force", is_flag=True, help="Start a judge even when the sizing says it does not fit.")
 @click.option("--concurrency", type=click.IntRange(1), help="Requests in flight to a server.  [default: 64]")

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gpueval.errors import UsageError
 from gpueval.sizing.kv_blocks import Layout, layout
 from gpueval.sizing.model import ModelSpec
 from gpueval.sizing.model.formats import KV_BYTES
@@ -119,7 +120,13 @@ class MemoryEstimate:
 
 
 def kv_element_bytes(kv_dtype: str, model: ModelSpec) -> float:
-    """Bytes of a number in the KV cache."""
+    """Bytes of a number in the KV cache.
+
+    Raises:
+        UsageError: Unknown format.
+    """
+    if kv_dtype not in KV_BYTES:
+        raise UsageError(f"Unknown format '{kv_dtype}' of the KV cache.", f"Known: {', '.join(KV_BYTES)}")
     return float(model.model_bytes) if kv_dtype == "auto" else KV_BYTES[kv_dtype]
 
 

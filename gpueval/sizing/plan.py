@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpueval.errors import GpuevalError
 from gpueval.sizing.actuals import Prior
+from gpueval.sizing.alternatives import Alternative, alternatives
 from gpueval.sizing.estimate import Sizing, fit_ranks, size
-from gpueval.sizing.hardware import catalogue
 from gpueval.sizing.hardware.device import Hardware
 from gpueval.sizing.memory import DEFAULT_UTILISATION, GIB, EngineName, Load, Range
-from gpueval.sizing.model import ModelSpec, from_config, presets
+from gpueval.sizing.model import ModelSpec
 from gpueval.sizing.throughput import job_seconds
 
 _MOST_SEQUENCES = 256
@@ -21,7 +19,6 @@ _USUAL_TOKENS = 512
 
 _BATCH_TOKENS = 8192
 _CPU_BATCH_TOKENS = 4096
-_SHORTEST_CONTEXT = 1024
 _PREFERRED_CONTEXT = 8192
 
 
@@ -61,27 +58,6 @@ class Workload:
     def mean_tokens(self) -> float:
         """Mean length of a request."""
         return (self.prompt_tokens + self.output_tokens) / max(1, self.requests)
-
-
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """Something that would fit.
-
-    Attributes:
-        change: In words.
-        option: What to type.
-        total_bytes: Memory it needs on a device.
-        sizing: The whole answer.
-    """
-
-    change: str
-    option: str
-    total_bytes: float
-    sizing: Sizing
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {"change": self.change, "option": self.option, "total_bytes": round(self.total_bytes)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +176,9 @@ def make_plan(
                 f"prefill-bound: reading prompts takes {reading / max(1e-9, reading + writing):.0%} of the time"
             )
     arguments = _arguments(chosen, seqs, mean)
-    options = tuple(alternatives(chosen, workload, prior)) if chosen.fits == "no" else ()
+    options = (
+        tuple(alternatives(chosen, workload.longest_tokens if workload else 0, prior)) if chosen.fits == "no" else ()
+    )
     return Plan(chosen, arguments, seconds, options, tuple(dict.fromkeys(notes)))
 
 
@@ -238,97 +216,3 @@ def cpu_cache_gib(sizing: Sizing, seqs: int, mean_tokens: float) -> int:
     need = found.kv_cache * (1 + seqs * mean_tokens / sizing.load.context_tokens)
     left = found.kv_available.mid if found.kv_available else 8 * GIB
     return max(1, min(int(need / GIB) + 1, int(left / 2 / GIB)))
-
-
-def alternatives(sizing: Sizing, workload: Workload | None, prior: Prior | None) -> Iterator[Alternative]:
-    """What would fit instead, from the smallest change to the largest."""
-    model, hardware, load, engine = sizing.model, sizing.hardware, sizing.load, sizing.engine
-
-    def tried(
-        change: str, option: str, *, m: ModelSpec = model, h: Hardware = hardware, new: Load = load
-    ) -> Alternative | None:
-        try:
-            found = size(
-                m, h, new, None if h is not hardware else engine, prior if (m, h) == (model, hardware) else None
-            )
-        except GpuevalError:
-            return None
-        return Alternative(change, option, found.memory.total.mid, found) if found.fits in ("yes", "tight") else None
-
-    found: list[Alternative | None] = []
-    needed = max(_SHORTEST_CONTEXT, workload.longest_tokens if workload else _SHORTEST_CONTEXT)
-    longest = sizing.memory.max_context_tokens // 256 * 256
-    if needed <= longest < load.context_tokens:
-        found.append(
-            tried(
-                f"a context of {longest:,} tokens",
-                f"--max-model-len {longest}",
-                new=replace(load, context_tokens=longest),
-            )
-        )
-    if load.kv_dtype == "auto" and float(sizing.device.compute_capability or 0) >= 8.9:
-        found.append(tried("an fp8 KV cache", "--kv-dtype fp8", new=replace(load, kv_dtype="fp8")))
-    found += [
-        tried(f"tensor parallelism over {ranks} devices", f"--tensor-parallel {ranks}", new=replace(load, ranks=ranks))
-        for ranks in range(load.ranks + 1, len(hardware.devices) + 1)
-        if model.shape.heads % ranks == 0
-    ][:1]
-    found += [
-        tried(
-            f"on {count} of them",
-            f"--hardware '{count} x {sizing.device.name}'",
-            h=replace(hardware, devices=(sizing.device,) * count),
-            new=replace(load, ranks=count),
-        )
-        for count in (2, 4, 8)
-        if count > len(hardware.devices) and model.shape.heads % count == 0 and sizing.engine == "vllm"
-    ]
-    for quant in _smaller_formats(sizing):
-        other = from_config(model.shape.outer, model.name, model.source, quant)
-        found.append(tried(f"the model as {quant}", f"--quant {quant}", m=other))
-    found += [tried("a smaller model", other.name, m=other) for other in _smaller_models(model)]
-    yield from [alternative for alternative in found if alternative][:5]
-    yield from _other_hardware(sizing, tried)
-
-
-def _smaller_formats(sizing: Sizing) -> Sequence[str]:
-    if sizing.engine == "llama.cpp":
-        order = ["q8_0", "q6_k", "q5_k_m", "q4_k_m", "iq4_xs", "q3_k_m", "q2_k"]
-    else:
-        order = (["fp8"] if float(sizing.device.compute_capability or 0) >= 8.9 else ["int8"]) + ["awq-int4"]
-    own = sizing.model.weight_bytes
-    made = [(quant, from_config(sizing.model.shape.outer, "", "", quant).weight_bytes) for quant in order]
-    return [quant for quant, bytes_ in made if bytes_ < 0.95 * own]
-
-
-def _smaller_models(model: ModelSpec) -> list[ModelSpec]:
-    family = model.shape.model_type.removesuffix("_text")
-    made = [
-        from_config(entry["config"], key, "preset", model.format if not model.exact else None)
-        for key, entry in presets().items()
-        if entry["config"].get("model_type", "").removesuffix("_text").startswith(family)
-    ]
-    smaller = [other for other in made if other.weight_bytes < 0.8 * model.weight_bytes]
-    return sorted(smaller, key=lambda other: -other.weight_bytes)[:2]
-
-
-def _other_hardware(sizing: Sizing, tried: Any) -> Iterator[Alternative]:
-    """The two devices of the catalogue with the least memory that fit, of different sizes."""
-    rows = sorted(catalogue.entries(), key=lambda entry: entry.device.memory_total_bytes or 0)
-    kinds = ("nvidia",) if sizing.engine.startswith("vllm") else ("nvidia", "apple")
-    wanted, last = 2, 0
-    for entry in rows:
-        if entry.device.memory_total_bytes == last:
-            continue
-        if entry.device.kind in kinds and "Laptop" not in entry.device.name and "Jetson" not in entry.device.name:
-            other = tried(
-                f"on one {entry.device.name}",
-                f"--hardware '{entry.device.name}'",
-                h=Hardware((entry.device,), supposed=True),
-                new=replace(sizing.load, ranks=1, graphs=True),
-            )
-            if other and other.sizing.fits == "yes":
-                yield other
-                wanted, last = wanted - 1, entry.device.memory_total_bytes or 0
-        if not wanted:
-            return

@@ -10,12 +10,13 @@ from typing import Any
 
 from gpueval.fingerprint import model_digest
 from gpueval.sizing import actuals
+from gpueval.sizing.alternatives import alternatives
 from gpueval.sizing.estimate import Sizing, default_engine, fit_ranks
 from gpueval.sizing.estimate import size as size_model
 from gpueval.sizing.hardware import Hardware, detect, find
 from gpueval.sizing.memory import DEFAULT_UTILISATION, GIB, EngineName, Load
 from gpueval.sizing.model import ModelSpec, load_model
-from gpueval.sizing.plan import Plan, Workload, alternatives, make_plan
+from gpueval.sizing.plan import Plan, Workload, make_plan
 
 
 def size(
@@ -52,7 +53,7 @@ def size(
 
 def with_alternatives(found: Sizing) -> dict[str, Any]:
     """The stable JSON of a sizing; where it does not fit, with what would."""
-    options = alternatives(found, None, None) if found.fits == "no" else ()
+    options = alternatives(found, 0, None) if found.fits == "no" else ()
     return found.to_dict() | {"alternatives": [option.to_dict() for option in options]}
 
 

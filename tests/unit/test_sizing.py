@@ -258,6 +258,22 @@ def test_preflight_refuses_what_does_not_fit_and_force_goes_on(monkeypatch, samp
     assert not preflight(replace(config, force=True), [sample()], 1, metrics).fits
 
 
+def test_a_model_without_a_rule_is_left_to_the_engine(tmp_path) -> None:
+    from gpueval.config import RunConfig
+    from gpueval.pipeline import _planned
+
+    (tmp_path / "config.json").write_text(json.dumps(_config("llama-3.1-8b") | {"compress_ratios": [4]}))
+    (tmp_path / "samples.jsonl").write_bytes(b'{"id":"1","question":"q","answer":"a","contexts":[{"text":"c"}]}\n')
+    found, reason = _planned(RunConfig(str(tmp_path), None, ("faithfulness",)), tmp_path, 1, choose(("faithfulness",)))
+    assert found is None
+    assert "DeepSeek V4" in reason
+
+
+def test_an_unknown_cache_format_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="Unknown format 'int3'"):
+        questions.size("llama-3.1-8b", hardware="RTX 4090", load=Load(kv_dtype="int3"))
+
+
 def _config(name: str) -> dict:
     from gpueval.sizing.model import presets
 

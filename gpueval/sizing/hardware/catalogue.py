@@ -158,10 +158,10 @@ def _sized(entry: Entry, memory_gib: int | None) -> tuple[Device, tuple[str, ...
     if device.kind != "apple":
         return device, ()
     largest = round((device.memory_total_bytes or 0) / GIB)
-    if memory_gib is None:
-        text = f"{device.name}: taken with {largest} GB, the most it is sold with; add e.g. '{entry.smallest_memory_gib:g}GB' for another."
-        return device, (text,) if (entry.smallest_memory_gib or largest) < largest else ()
     low = entry.smallest_memory_gib or 0
+    if memory_gib is None:
+        text = f"{device.name}: taken with {largest} GB, the most it is sold with; add '{low:g}GB' for the least."
+        return device, (text,) if 0 < low < largest else ()
     if not low <= memory_gib <= largest:
         raise UsageError(f"{device.name} is sold with {low:g} to {largest} GB, not {memory_gib} GB.")
     return replace(device, memory_total_bytes=memory_gib * GIB, memory_free_bytes=memory_gib * GIB), ()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpueval.errors import DataError
+from gpueval.errors import DataError, UnknownModel
 from gpueval.sizing.model.layers import Attention, Latent, Layer, Recurrent
 
 _NESTED = ("text_config", "llm_config", "language_config", "language_model_config", "thinker_config")
@@ -186,7 +186,7 @@ def read_config(config: Mapping[str, Any], name: str, file: str = "config.json")
         text = next((text[key] for key in _NESTED if isinstance(text.get(key), Mapping)), text)
     for key, what in _REFUSED.items():
         if text.get(key):
-            raise DataError(f"{what} are not known to the sizing rules", file=file, field=key)
+            raise UnknownModel(f"{what} are not known to the sizing rules", file=file, field=key)
     model_type = str(_first(text, "model_type", default=config.get("model_type") or "unknown"))
     read = _Reader(text, file)
     n = read.positive("num_hidden_layers", "n_layer", "n_layers", "num_layers")
@@ -250,7 +250,7 @@ def _own_kinds(text: Mapping[str, Any], model_type: str, n: int, read: _Reader) 
         known = {"M": "state", "*": "full", "-": "none", "E": "none"}
         unknown = sorted(set(letters) - set(known))
         if unknown:
-            raise DataError(f"holds unknown letters {unknown}", file=read.file, field="hybrid_override_pattern")
+            raise UnknownModel(f"holds unknown letters {unknown}", file=read.file, field="hybrid_override_pattern")
         return [known[letter] for letter in letters]
     if pattern := text.get("hybrid_layer_pattern"):
         return ["window" if flag else "full" for flag in pattern]
@@ -293,7 +293,7 @@ def _layer_type(kind: Any, read: _Reader) -> str:
         "mlp": "none",
     }
     if kind not in known:
-        raise DataError(f"holds the unknown layer type {kind!r}", file=read.file, field="layer_types")
+        raise UnknownModel(f"holds the unknown layer type {kind!r}", file=read.file, field="layer_types")
     return known[kind]
 
 

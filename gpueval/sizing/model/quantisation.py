@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from gpueval.errors import DataError
+from gpueval.errors import DataError, UnknownModel
 from gpueval.sizing.model.formats import FORMATS, Format
 from gpueval.sizing.model.tensors import role_of
 
@@ -101,7 +101,7 @@ def _format(found: Mapping[str, Any], file: str) -> Format:
         return FORMATS[method]
     if isinstance(bits, int) and "group_size" in found and not method:  # MLX
         return _grouped(f"mlx-{bits}bit", bits, 32, group)
-    raise DataError(
+    raise UnknownModel(
         f"has the unknown method '{method or found}'",
         file=file,
         field="quantization_config",
