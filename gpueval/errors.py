@@ -6,7 +6,8 @@
     ├── UsageError          exit 2   a command, option or setting is wrong
     │   └── DataError       exit 2   an input file is wrong; names file, line and field
     │       └── UnknownModel  exit 2   a model's configuration is beyond the sizing rules; the model may be fine
-    ├── PrerequisiteError   exit 3   something is missing: an extra, a model folder, memory
+    ├── PrerequisiteError   exit 3   something is missing: an extra, a model folder
+    │   └── DoesNotFit      exit 3   a model needs more memory than there is
     └── EngineError         exit 4   the engine that answers requests failed
         └── EngineDied      exit 4   its process is gone; the run may start it again
 
@@ -71,6 +72,10 @@ class PrerequisiteError(GpuevalError):
     """Raised when a package, a model folder or a device is missing."""
 
     exit_code = 3
+
+
+class DoesNotFit(PrerequisiteError):
+    """Raised when a model does not fit on this machine."""
 
 
 class EngineError(GpuevalError):

@@ -13,7 +13,7 @@ from gpueval.config import RunConfig
 from gpueval.data.columns import Columns
 from gpueval.data.load import load as load_samples
 from gpueval.engines.counting import Counting
-from gpueval.errors import PrerequisiteError
+from gpueval.errors import DoesNotFit, GpuevalError
 from gpueval.judge.plan import Keys
 from gpueval.judge.reader import StoredReader
 from gpueval.judge.run import Bench, Tally, judge_window
@@ -22,9 +22,9 @@ from gpueval.metrics import DEFAULT, Metric, choose
 from gpueval.records import Sample
 from gpueval.sizing import actuals
 from gpueval.sizing.memory import DEFAULT_UTILISATION, GIB
-from gpueval.sizing.model import load_model
+from gpueval.sizing.model import ModelSpec, load_model
 from gpueval.sizing.plan import Plan, Workload
-from gpueval.sizing.questions import digest_of, does_not_fit, plan, prior_of
+from gpueval.sizing.questions import digest_of, does_not_fit, plan
 
 _COUNTED_SAMPLES = 256
 """Samples whose requests are counted; the rest are taken to be like them."""
@@ -77,16 +77,19 @@ def workload_of_file(path: Path, metrics: Sequence[str] = DEFAULT, columns: Colu
     return found.scaled(n)
 
 
-def preflight(config: RunConfig, samples: Iterable[Sample], n_samples: int, metrics: Sequence[Metric]) -> Plan:
+def preflight(
+    model: ModelSpec, config: RunConfig, samples: Iterable[Sample], n_samples: int, metrics: Sequence[Metric]
+) -> Plan:
     """Plan the launch of a run's judge on this machine.
 
     Raises:
-        PrerequisiteError: It does not fit; the message says what would.
+        DoesNotFit: The message says what would.
+        UsageError: The wished number of devices does not go with the model.
     """
     options = config.engine_options
     work = workload(samples, metrics, extract=config.claims == "llm").scaled(n_samples)
     found = plan(
-        str(config.judge),
+        model,
         work=work,
         context_tokens=options.get("max_model_len"),
         utilisation=options.get("memory_fraction") or DEFAULT_UTILISATION,
@@ -95,7 +98,7 @@ def preflight(config: RunConfig, samples: Iterable[Sample], n_samples: int, metr
         reserved_bytes=_embedder_bytes(config),
     )
     if not found.fits and not config.force:
-        raise PrerequisiteError(does_not_fit(found), "--force starts it all the same.")
+        raise DoesNotFit(does_not_fit(found), "--force starts it all the same.")
     return found
 
 
@@ -118,7 +121,7 @@ def actual(found: Plan, facts: Mapping[str, Any], tally: Tally, log: Mapping[str
     if layout and blocks:
         seen["kv_cache_bytes"] = blocks * layout.bytes_per_block
         seen["predicted_kv_cache_tokens"] = int(
-            layout.concurrency(blocks, facts["max_model_len"]) * facts["max_model_len"]
+            layout.concurrency(blocks, facts["max_model_len"], 2 * sizing.load.batch_tokens) * facts["max_model_len"]
         )
     if sizing.engine == "vllm" and {"weights_bytes", "kv_cache_bytes"} <= set(seen) and sizing.memory.available:
         seen["overhead_bytes"] = sizing.memory.available - seen["weights_bytes"] - seen["kv_cache_bytes"]
@@ -130,10 +133,9 @@ def actual(found: Plan, facts: Mapping[str, Any], tally: Tally, log: Mapping[str
     }
     if sizing.prefill and sizing.decode:
         predicted = computed / sizing.prefill.mid + tally.output_tokens / sizing.decode.mid
-        seen["predicted_judge_s"] = round(predicted, 3)
+        seen["predicted_judge_s"] = round(predicted / (found.speed_ratio or 1.0), 3)
         if tally.judge_s > _SHORTEST_MEASURE_S:
-            before = prior_of(sizing.model, sizing.hardware, sizing.engine)
-            seen["speed_ratio"] = predicted / tally.judge_s * (before.speed_ratio or 1.0)
+            seen["speed_ratio"] = predicted / tally.judge_s
     return seen
 
 
@@ -149,6 +151,8 @@ def remember(found: Plan, facts: Mapping[str, Any], seen: Mapping[str, Any]) -> 
             "engine_version": facts.get("engine_version"),
             "model_digest": digest_of(sizing.model),
             "model": Path(sizing.model.name).name,
+            "ranks": sizing.load.ranks,
+            "batch_tokens": sizing.load.batch_tokens,
             "predicted": {
                 "weights_bytes": memory.weights,
                 "overhead_bytes": memory.overhead_total.mid,
@@ -164,5 +168,5 @@ def _embedder_bytes(config: RunConfig) -> int:
         return 0
     try:
         return load_model(config.embedder).weight_bytes + _EMBEDDER_OVERHEAD_BYTES
-    except Exception:  # an embedder that sizing cannot read is the embedder's business, not the judge's
+    except GpuevalError:  # an embedder that sizing cannot read is the embedder's business, not the judge's
         return 2 * GIB

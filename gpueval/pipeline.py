@@ -24,7 +24,7 @@ from gpueval.config import RunConfig
 from gpueval.data.columns import Columns, to_sample
 from gpueval.data.load import load
 from gpueval.engines.base import Embedder, Engine
-from gpueval.errors import DataError, UnknownModel, UsageError
+from gpueval.errors import DataError, GpuevalError, UsageError
 from gpueval.fingerprint import text_digest
 from gpueval.judge import prompts
 from gpueval.judge.plan import Keys
@@ -37,6 +37,7 @@ from gpueval.records import Cell, Judgments, Need, Sample, Summary
 from gpueval.report.markdown import markdown
 from gpueval.run_folder import locked, read_run, sample_windows, write_atomically, write_json, write_samples
 from gpueval.sizing.actuals import read_log
+from gpueval.sizing.model import load_model
 from gpueval.sizing.plan import Plan
 from gpueval.stats.aggregate import Table
 
@@ -297,11 +298,13 @@ def _runs_on_vllm(config: RunConfig) -> bool:
 
 
 def _planned(config: RunConfig, folder: Path, n_samples: int, metrics: Sequence[Metric]) -> tuple[Plan | None, str]:
-    """Plan the launch; a model that sizing has no rule for is left to the engine, and the reason is kept."""
+    """Plan the launch; a folder that sizing cannot read is left to the engine, and the reason is kept."""
+    judge = str(engines.model_folder(str(config.judge)))
     try:
-        return launch.preflight(config, _some(folder / "samples.jsonl"), n_samples, metrics), ""
-    except UnknownModel as error:
+        spec = load_model(judge)
+    except GpuevalError as error:
         return None, error.message
+    return launch.preflight(spec, config, _some(folder / "samples.jsonl"), n_samples, metrics), ""
 
 
 def _some(path: Path) -> Iterator[Sample]:

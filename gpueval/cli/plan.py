@@ -57,7 +57,11 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--metrics", default=",".join(DEFAULT), help="Metrics, separated by commas.  [default: as in run]")
 @click.option(
-    "--context", type=click.IntRange(256), help="Longest sequence, tokens.  [default: the model's, at most 8192]"
+    "--max-model-len",
+    "--context",
+    "context",
+    type=click.IntRange(256),
+    help="Longest sequence, tokens.  [default: the model's, at most 8192]",
 )
 @click.option("--kv-dtype", default="auto", show_default=True, help="Format of the KV cache.")
 @click.option("--tensor-parallel", type=click.IntRange(1), help="Devices to use.  [default: the fewest that fit]")
@@ -83,18 +87,19 @@ def plan(
     work = _workload(like, metrics, samples)
     options = {"work": work, "context_tokens": context, "kv_dtype": kv_dtype, "tensor_parallel": tensor_parallel}
     here = detect() if not machines else None
-    rows = [_row(model, machine, here, options) for model in models for machine in machines or (None,)]
+    pairs = [(model, machine) for model in models for machine in machines or (None,)]
+    rows = [_row(model, machine, here, options, alone=len(pairs) == 1) for model, machine in pairs]
     _choose(rows, within)
     if as_json:
         body = {"workload": asdict(work), "within_s": within, "plans": rows}
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")
     elif len(rows) == 1 and not rows[0].get("error"):
-        show_plan(Console(), rows[0], asdict(work))
+        show_plan(Console(), rows[0], asdict(work), within)
     else:
         show_plans(Console(), rows, within)
     if all(row.get("error") for row in rows):
-        raise UsageError(str(rows[0]["error"]))
-    return 0 if any(row.get("fits") in ("yes", "tight") for row in rows) else 3
+        return max(int(row["exit_code"]) for row in rows)
+    return 3 if all(row.get("error") or row["fits"] == "no" for row in rows) else 0
 
 
 def _workload(like: Path | None, metrics: str, samples: int | None) -> Workload:
@@ -107,7 +112,9 @@ def _workload(like: Path | None, metrics: str, samples: int | None) -> Workload:
     return found.scaled(samples) if samples else found
 
 
-def _row(model: str, machine: str | None, here: Hardware | None, options: dict[str, Any]) -> dict[str, Any]:
+def _row(
+    model: str, machine: str | None, here: Hardware | None, options: dict[str, Any], *, alone: bool
+) -> dict[str, Any]:
     name, _, quant = model.partition(":") if not Path(model).exists() else (model, "", "")
     where, _, price = (machine or "").partition("@")
     labels = {
@@ -118,7 +125,9 @@ def _row(model: str, machine: str | None, here: Hardware | None, options: dict[s
         cost = _price(price)
         found = questions.plan(name, hardware=where.strip() or here, quant=quant or None, **options)
     except GpuevalError as error:
-        return labels | {"error": error.message}
+        if alone:
+            raise
+        return labels | {"error": error.message, "exit_code": error.exit_code}
     body = labels | found.to_dict()
     time = body["seconds"]
     return body | {
@@ -147,7 +156,9 @@ def _choose(rows: list[dict[str, Any]], within_s: float | None) -> None:
     ]
     if not good or (within_s is None and len(rows) == 1):
         return
-    priced = all(row["cost"] is not None for row in good)
+    if any(row["cost"] is not None for row in good):  # a machine without a price cannot be called cheaper
+        good = [row for row in good if row["cost"] is not None]
+    priced = good[0]["cost"] is not None
     best = min(good, key=lambda row: (row["cost"] if priced else _memory(row), row["seconds"]["mid"]))
     best["chosen"] = True
 

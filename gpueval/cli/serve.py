@@ -9,7 +9,7 @@ import click
 
 from gpueval.engines import model_folder
 from gpueval.engines.vllm_server import Server
-from gpueval.errors import EngineError, PrerequisiteError
+from gpueval.errors import DoesNotFit, EngineError, PrerequisiteError
 from gpueval.sizing import questions
 from gpueval.sizing.memory import DEFAULT_UTILISATION
 
@@ -32,7 +32,13 @@ from gpueval.sizing.memory import DEFAULT_UTILISATION
     show_default=True,
     help="Share of GPU memory for vLLM.",
 )
-@click.option("--kv-dtype", default="auto", show_default=True, help="Format of the KV cache.")
+@click.option(
+    "--kv-dtype",
+    type=click.Choice(["auto", "fp8", "fp8_e4m3", "fp8_e5m2"]),
+    default="auto",
+    show_default=True,
+    help="Format of the KV cache.",
+)
 @click.option("--tensor-parallel", type=click.IntRange(1), help="Devices to use.  [default: the fewest that fit]")
 @click.option(
     "--log",
@@ -68,15 +74,17 @@ def serve(
         tensor_parallel=tensor_parallel,
     )
     if not found.fits and not force:
-        raise PrerequisiteError(questions.does_not_fit(found), "--force starts it all the same.")
+        raise DoesNotFit(questions.does_not_fit(found), "--force starts it all the same.")
     if not found.arguments:
         raise PrerequisiteError(
             "vLLM does not run this model here.", "Serve it with llama.cpp and give run --judge its URL."
         )
     click.echo("starting: " + " ".join(f"{key}={value}" for key, value in found.arguments.items()), err=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager stops it as Ctrl-C does
-    server = Server(folder, found.arguments, host, port, log)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # ends it as Ctrl-C does
+    server = None
     try:
+        server = Server(folder, found.arguments, host, port, log)
         took = server.wait_ready(timeout)
         click.echo(f"ready after {took:.0f} s; stop with Ctrl-C", err=True)
         click.echo(f"{server.url}/v1")
@@ -85,5 +93,6 @@ def serve(
         click.echo("stopping", err=True)
         return 0
     finally:
-        server.stop()
+        if server is not None:
+            server.stop()
     raise EngineError(f"vLLM's server ended with code {code}.", f"Its log: {log}")

@@ -23,7 +23,13 @@ from gpueval.sizing.model.formats import KV_BYTES
     "--hardware", help="'RTX 4090', '2 x A100 80GB SXM', 'M3 Max 40 64GB', '128GB 400GB/s'.  [default: this machine]"
 )
 @click.option(
-    "--context", type=click.IntRange(1, 1 << 24), default=8192, show_default=True, help="Longest sequence, tokens."
+    "--context",
+    "--max-model-len",
+    "context",
+    type=click.IntRange(1, 1 << 24),
+    default=8192,
+    show_default=True,
+    help="Longest sequence, tokens.",
 )
 @click.option("--concurrency", type=click.IntRange(1, 1 << 16), default=1, show_default=True, help="Sequences at once.")
 @click.option(

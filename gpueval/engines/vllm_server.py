@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpueval.errors import EngineError
+from gpueval.engines.guard import Guard, descendants
+from gpueval.errors import EngineError, UsageError
 from gpueval.lazy import require
 
 _STOP_S = 30
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL_S = 0.5
 
 
@@ -33,11 +36,19 @@ class Server:
 
     Raises:
         PrerequisiteError: vLLM is not installed.
+        UsageError: The port is taken.
     """
 
     def __init__(self, folder: Path, arguments: Mapping[str, Any], host: str, port: int, log: Path) -> None:
         require("vllm", "vllm")
-        self.url, self._log = f"http://{host}:{port}", log
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                raise UsageError(f"{host}:{port} cannot be used: {error.strerror}.", "Give another --port.") from error
+        self.url, self._log, self._name = f"http://{host}:{port}", log, folder.name
+        self._guard = Guard([])
         command = [
             sys.executable,
             "-m",
@@ -77,16 +88,20 @@ class Server:
         began = time.monotonic()
         while time.monotonic() - began < timeout_s:
             if self._process.poll() is not None:
+                code = self._process.returncode
                 raise EngineError(
-                    f"vLLM's server ended with code {self._process.returncode}: {_last_error(self._log)}",
-                    f"Its log: {self._log}",
+                    f"vLLM's server ended with code {code}: {_last_error(self._log)}", f"Its log: {self._log}"
                 )
             try:
-                with urllib.request.urlopen(f"{self.url}/health", timeout=2) as answer:
-                    if answer.status == 200:
-                        return time.monotonic() - began
-            except (urllib.error.URLError, OSError):
+                with urllib.request.urlopen(f"{self.url}/v1/models", timeout=2) as answer:
+                    names = {model.get("id") for model in json.load(answer)["data"]}
+            except (OSError, ValueError, KeyError, TypeError):
                 time.sleep(_POLL_S)
+                continue
+            if self._name in names and self._process.poll() is None:
+                self._guard = Guard([self._process.pid, *descendants(self._process.pid)])
+                return time.monotonic() - began
+            time.sleep(_POLL_S)
         self.stop()
         raise EngineError(f"vLLM's server did not answer within {timeout_s:.0f} s.", f"Its log: {self._log}")
 
@@ -95,14 +110,20 @@ class Server:
         return self._process.wait()
 
     def stop(self) -> None:
-        """Ask it to end, and end all of its processes when it does not."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_STOP_S)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        """Ask it to end, and end all of its processes when it does not; a further Ctrl-C does not cut this short."""
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDING}
+        try:
+            if self._process.poll() is None:
+                self._process.send_signal(signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_STOP_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._guard.close()
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def options(arguments: Mapping[str, Any]) -> list[str]:

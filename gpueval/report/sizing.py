@@ -168,7 +168,7 @@ def show_plans(console: Console, rows: Sequence[Mapping[str, Any]], within_s: fl
         console.print(f"none finishes within {duration(within_s)}")
 
 
-def show_plan(console: Console, body: Mapping[str, Any], work: Mapping[str, Any] | None) -> None:
+def show_plan(console: Console, body: Mapping[str, Any], work: Mapping[str, Any], within_s: float | None) -> None:
     """Print one plan: the sizing, vLLM's arguments, the time."""
     show_size(console, body)
     if body["arguments"]:
@@ -177,7 +177,7 @@ def show_plan(console: Console, body: Mapping[str, Any], work: Mapping[str, Any]
             highlight=False,
             soft_wrap=True,
         )
-    if work and body["seconds"]:
+    if body["seconds"]:
         seconds = body["seconds"]
         console.print(
             f"{work['samples']:,} samples: {work['requests']:,} requests, {work['prompt_tokens']:,} prompt tokens "
@@ -190,6 +190,10 @@ def show_plan(console: Console, body: Mapping[str, Any], work: Mapping[str, Any]
             highlight=False,
             soft_wrap=True,
         )
+    if within_s is not None:
+        seconds = body["seconds"]
+        late = seconds is None or body["fits"] == "no" or seconds["mid"] > within_s
+        console.print(f"[red]not within {duration(within_s)}[/]" if late else f"[green]within {duration(within_s)}[/]")
 
 
 def _notes(console: Console, notes: Sequence[str]) -> None:

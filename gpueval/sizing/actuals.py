@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import statistics
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,22 +26,22 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What earlier launches showed; None where they did not.
+    """What earlier launches of a model showed.
 
     Attributes:
-        overhead_bytes: Memory beside weights and cache.
-        speed_ratio: Measured speed of a whole run over the predicted one.
+        overhead_bytes: Memory beside weights and cache, by ranks and tokens of a step.
+        speed_ratio: Speed of whole runs over the predicted one; None where no run was long enough.
         launches: Launches behind it.
     """
 
-    overhead_bytes: float | None
+    overhead_bytes: Mapping[tuple[int, int], float]
     speed_ratio: float | None
     launches: int
 
 
 def no_prior() -> Prior:
     """A machine that has launched nothing yet."""
-    return Prior(None, None, 0)
+    return Prior({}, None, 0)
 
 
 def store_path() -> Path:
@@ -78,18 +79,26 @@ def launches(path: Path | None = None) -> Iterator[dict[str, Any]]:
 
 
 def prior(device: str, engine: str, digest: str, path: Path | None = None) -> Prior:
-    """Take the median of the latest launches of this model on this device with this engine."""
+    """Take the median of the latest launches of this model on this device with this engine, in its latest version."""
     found = [
         line
         for line in launches(path)
         if (line.get("device"), line.get("engine"), line.get("model_digest")) == (device, engine, digest)
-    ][-_KEPT:]
-
-    def median(key: str) -> float | None:
-        values = [line["actual"][key] for line in found if isinstance(line["actual"].get(key), int | float)]
-        return statistics.median(values) if values else None
-
-    return Prior(median("overhead_bytes"), median("speed_ratio"), len(found))
+    ]
+    found = [line for line in found if line.get("engine_version") == found[-1].get("engine_version")][-_KEPT:]
+    overhead: dict[tuple[int, int], list[float]] = defaultdict(list)
+    speed: list[float] = []
+    for line in found:
+        actual = line["actual"]
+        if isinstance(actual.get("overhead_bytes"), int | float):
+            overhead[int(line.get("ranks") or 1), int(line.get("batch_tokens") or 0)].append(actual["overhead_bytes"])
+        if isinstance(actual.get("speed_ratio"), int | float) and actual["speed_ratio"] > 0:
+            speed.append(actual["speed_ratio"])
+    return Prior(
+        {key: statistics.median(values) for key, values in overhead.items()},
+        statistics.median(speed) if speed else None,
+        len(found) if overhead or speed else 0,
+    )
 
 
 _LOG = {

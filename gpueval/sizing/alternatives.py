@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from gpueval.errors import GpuevalError
 from gpueval.sizing.actuals import Prior
@@ -15,6 +15,7 @@ from gpueval.sizing.hardware import catalogue
 from gpueval.sizing.hardware.device import Hardware
 from gpueval.sizing.memory import Load
 from gpueval.sizing.model import ModelSpec, from_config, presets
+from gpueval.sizing.model.formats import FORMATS
 
 _SHORTEST_CONTEXT = 1024
 
@@ -40,6 +41,16 @@ class Alternative:
         return {"change": self.change, "option": self.option, "total_bytes": round(self.total_bytes)}
 
 
+class Try(Protocol):
+    """Sizes a change; None when it does not fit either."""
+
+    def __call__(
+        self, change: str, option: str, *, m: ModelSpec = ..., h: Hardware = ..., new: Load = ...
+    ) -> Alternative | None:
+        """Size it."""
+        ...
+
+
 def alternatives(sizing: Sizing, longest_tokens: int, prior: Prior | None) -> Iterator[Alternative]:
     """What would fit instead, from the smallest change to the largest.
 
@@ -62,39 +73,41 @@ def alternatives(sizing: Sizing, longest_tokens: int, prior: Prior | None) -> It
         return Alternative(change, option, found.memory.total.mid, found) if found.fits in ("yes", "tight") else None
 
     found: list[Alternative | None] = []
+    fewer = int(sizing.memory.max_concurrency)
+    if 1 <= fewer < load.concurrency:
+        found.append(tried(f"{fewer} at once", f"--concurrency {fewer}", new=replace(load, concurrency=fewer)))
     needed = max(_SHORTEST_CONTEXT, longest_tokens)
     longest = sizing.memory.max_context_tokens // 256 * 256
     if needed <= longest < load.context_tokens:
-        found.append(
-            tried(
-                f"a context of {longest:,} tokens",
-                f"--max-model-len {longest}",
-                new=replace(load, context_tokens=longest),
-            )
-        )
+        shorter = replace(load, context_tokens=longest)
+        found.append(tried(f"a context of {longest:,} tokens", f"--max-model-len {longest}", new=shorter))
     if load.kv_dtype == "auto" and float(sizing.device.compute_capability or 0) >= 8.9:
         found.append(tried("an fp8 KV cache", "--kv-dtype fp8", new=replace(load, kv_dtype="fp8")))
-    found += [
-        tried(f"tensor parallelism over {ranks} devices", f"--tensor-parallel {ranks}", new=replace(load, ranks=ranks))
-        for ranks in range(load.ranks + 1, len(hardware.devices) + 1)
-        if model.shape.heads % ranks == 0
-    ][:1]
-    found += [
-        tried(
-            f"on {count} of them",
-            f"--hardware '{count} x {sizing.device.name}'",
-            h=replace(hardware, devices=(sizing.device,) * count),
-            new=replace(load, ranks=count),
-        )
-        for count in (2, 4, 8)
-        if count > len(hardware.devices) and model.shape.heads % count == 0 and sizing.engine == "vllm"
-    ]
+    found.append(_more_devices(sizing, tried))
     for quant in _smaller_formats(sizing):
         other = from_config(model.shape.outer, model.name, model.source, quant)
         found.append(tried(f"the model as {quant}", f"--quant {quant}", m=other))
     found += [tried("a smaller model", other.name, m=other) for other in _smaller_models(model)]
     yield from [alternative for alternative in found if alternative][:5]
     yield from _other_hardware(sizing, tried)
+
+
+def _more_devices(sizing: Sizing, tried: Try) -> Alternative | None:
+    """The fewest devices of this kind that hold the model: those that are there first, then up to eight."""
+    hardware, load, device = sizing.hardware, sizing.load, sizing.device
+    if not sizing.engine.startswith("vllm") or device.kind != "nvidia" or device.details.get("mig"):
+        return None
+    for count in (2, 3, 4, 5, 6, 7, 8):
+        if count <= load.ranks or not sizing.model.splits_over(count):
+            continue
+        there = count <= len(hardware.devices)
+        change = f"tensor parallelism over {count} devices" if there else f"on {count} of them"
+        option = f"--tensor-parallel {count}" if there else f"--hardware '{count} x {device.name}'"
+        machine = hardware if there else replace(hardware, devices=(device,) * count)
+        found = tried(change, option, h=machine, new=replace(load, ranks=count))
+        if found:
+            return found
+    return None
 
 
 def _smaller_formats(sizing: Sizing) -> Sequence[str]:
@@ -109,16 +122,22 @@ def _smaller_formats(sizing: Sizing) -> Sequence[str]:
 
 def _smaller_models(model: ModelSpec) -> list[ModelSpec]:
     family = model.shape.model_type.removesuffix("_text")
+    quant = model.format if model.format in FORMATS and not model.exact else None
     made = [
-        from_config(entry["config"], key, "preset", model.format if not model.exact else None)
+        from_config(entry["config"], key, "preset", quant)
         for key, entry in presets().items()
         if entry["config"].get("model_type", "").removesuffix("_text").startswith(family)
     ]
-    smaller = [other for other in made if other.weight_bytes < 0.8 * model.weight_bytes]
-    return sorted(smaller, key=lambda other: -other.weight_bytes)[:2]
+    found: list[ModelSpec] = []
+    limit = 0.8 * model.weight_bytes
+    for other in sorted(made, key=lambda other: -other.weight_bytes):
+        if other.weight_bytes < limit:
+            found.append(other)
+            limit = 0.8 * other.weight_bytes
+    return found[:4]
 
 
-def _other_hardware(sizing: Sizing, tried: Any) -> Iterator[Alternative]:
+def _other_hardware(sizing: Sizing, tried: Try) -> Iterator[Alternative]:
     """The two devices of the catalogue with the least memory that fit, of different sizes."""
     rows = sorted(catalogue.entries(), key=lambda entry: entry.device.memory_total_bytes or 0)
     kinds = ("nvidia",) if sizing.engine.startswith("vllm") else ("nvidia", "apple")

@@ -8,6 +8,7 @@ from typing import Any
 from gpueval.errors import UsageError
 from gpueval.sizing import memory, throughput
 from gpueval.sizing.actuals import Prior, no_prior
+from gpueval.sizing.hardware.apple import default_limit
 from gpueval.sizing.hardware.device import Device, Hardware
 from gpueval.sizing.memory import GIB, EngineName, Load, MemoryEstimate
 from gpueval.sizing.model import ModelSpec
@@ -115,20 +116,27 @@ def size(
     notes = [*hardware.notes, *model.approximations]
     if load.ranks > len(hardware.devices):
         raise UsageError(f"Tensor parallelism over {load.ranks} devices; there are {len(hardware.devices)}.")
-    if model.shape.heads % load.ranks:
-        raise UsageError(f"{model.shape.heads} attention heads do not divide over {load.ranks} devices.")
+    if not model.splits_over(load.ranks):
+        raise UsageError(
+            f"{model.name} does not divide over {load.ranks} devices: its {model.shape.heads} attention heads, "
+            "its KV heads and its feed-forward width must."
+        )
+    if load.ranks > 1 and any(device.details.get("mig") for device in hardware.devices):
+        raise UsageError("A process sees one MIG slice: tensor parallelism needs whole GPUs.")
+    if chosen.startswith("vllm"):
+        model = model.in_16_bit()
     device = min(hardware.devices[: load.ranks], key=lambda d: d.memory_free_bytes or 0)
     available, remarks = available_bytes(device, chosen, load.utilisation)
     notes += remarks
-    found = memory.estimate(model, load, chosen, available, seen.overhead_bytes)
+    found = memory.estimate(model, load, chosen, available, seen.overhead_bytes.get((load.ranks, load.batch_tokens)))
     limit = model.shape.max_context
     if limit and load.context_tokens > limit:
         notes.append(f"the model's own limit is {limit:,} tokens; {load.context_tokens:,} were asked")
     if not model.layers:
         notes.append("an encoder: it keeps no cache and generates nothing")
     if seen.launches:
-        notes.append(f"calibrated by {seen.launches} earlier launch(es) on this machine")
-    decoding = throughput.decode(model, device, chosen, load, seen.speed_ratio) if model.layers else None
+        notes.append(f"{seen.launches} earlier launch(es) on this machine are taken into account")
+    decoding = throughput.decode(model, device, chosen, load) if model.layers else None
     return Sizing(
         model,
         hardware,
@@ -137,7 +145,7 @@ def size(
         load,
         found,
         decoding,
-        throughput.prefill(model, device, chosen, load, seen.speed_ratio),
+        throughput.prefill(model, device, chosen, load),
         tuple(dict.fromkeys(notes)),
     )
 
@@ -159,26 +167,27 @@ def available_bytes(device: Device, engine: EngineName, utilisation: float) -> t
     if total is None:
         return None, [f"{device.name}: its memory cannot be read, so nothing can be said about fitting"]
     free = total if free is None else free
+    notes = []
+    if device.kind == "apple" and device.sources.get("memory_total_bytes") == "table":
+        whole, total = total, default_limit(total)
+        free = min(free, total)
+        notes = [
+            f"macOS lets the GPU wire {total / GIB:.0f} of {whole / GIB:.0f} GB unless iogpu.wired_limit_mb is raised"
+        ]
     if engine == "vllm":
         asked = int(total * utilisation)
         if asked <= free:
-            return asked, []
+            return asked, notes
         share = max(0.0, (free - GIB // 4) / total)
         return int(total * share), [
-            f"{free / GIB:.1f} of {total / GIB:.1f} GiB are free: vLLM starts only with a utilisation up to {share:.2f}"
+            *notes,
+            f"{free / GIB:.1f} of {total / GIB:.1f} GiB are free: vLLM takes a utilisation of at most {share:.2f}",
         ]
     if engine == "vllm-cpu":
         return max(0, free - _CPU_MARGIN_BYTES), []
     if device.kind == "nvidia" or device.kind == "amd":
         return max(0, free - _LLAMA_CPP_MARGIN_BYTES), []
-    if device.kind == "apple" and device.sources.get("memory_total_bytes") == "table":
-        from gpueval.sizing.hardware.apple import default_limit
-
-        limit = default_limit(total)
-        return limit, [
-            f"macOS lets the GPU wire {limit / GIB:.0f} of {total / GIB:.0f} GB unless iogpu.wired_limit_mb is raised"
-        ]
-    return free, []
+    return free, notes
 
 
 def fit_ranks(
@@ -187,7 +196,9 @@ def fit_ranks(
     """Size with the fewest ranks that fit; where none does, with the most that the heads allow."""
     best: Sizing | None = None
     for ranks in range(1, len(hardware.devices) + 1):
-        if model.shape.heads % ranks or len({device.name for device in hardware.devices[:ranks]}) > 1:
+        if not model.splits_over(ranks) or (ranks > 1 and hardware.devices[0].details.get("mig")):
+            continue
+        if len({device.name for device in hardware.devices[:ranks]}) > 1:
             continue
         best = size(model, hardware, replace(load, ranks=ranks), engine, prior)
         if best.fits in ("yes", "unknown"):

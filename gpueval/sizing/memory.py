@@ -22,7 +22,8 @@ from gpueval.errors import UsageError
 from gpueval.sizing.kv_blocks import Layout, layout
 from gpueval.sizing.model import ModelSpec
 from gpueval.sizing.model.formats import KV_BYTES
-from gpueval.sizing.model.layers import fixed_bytes_per_sequence, growing_bytes_per_token
+from gpueval.sizing.model.layers import Attention, fixed_bytes_per_sequence, growing_bytes_per_token
+from gpueval.sizing.model.tensors import expert_width, feed_forward_width
 
 GIB = 1 << 30
 EngineName = Literal["vllm", "vllm-cpu", "llama.cpp"]
@@ -235,12 +236,11 @@ def activation_bytes(model: ModelSpec, load: Load) -> float:
     """Peak of one prefill step of ``load.batch_tokens`` tokens on one rank; the formula is the module's."""
     shape, ranks, t = model.shape, load.ranks, load.batch_tokens
     logits = max(load.concurrency, 1) * shape.vocab * 6 / ranks
-    inner = int(shape.get("intermediate_size", default=4 * shape.hidden) or 0) if not model.experts[0] else 0
-    expert = int(shape.get("moe_intermediate_size", default=0) or 0)
-    feed = t * 2 * inner / ranks * 2 + t * model.experts[1] * (2 * expert / ranks + shape.hidden) * 2
-    if model.experts[0] == 0:
-        feed = t * 2 * inner / ranks * 2
-    kv = max((layer.kv_heads for layer in model.layers if hasattr(layer, "kv_heads")), default=shape.heads)
+    last = shape.n_layers - 1
+    feed = t * 2 * feed_forward_width(shape, last) / ranks * 2
+    if model.experts[0]:
+        feed = t * model.experts[1] * (2 * expert_width(shape, last) / ranks + shape.hidden) * 2
+    kv = max((layer.kv_heads for layer in model.layers if isinstance(layer, Attention)), default=shape.heads)
     attention = t * (shape.heads + 2 * kv) * shape.head_dim / ranks * 2
     return logits + feed + 5 * t * shape.hidden * 2 + attention
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
+from gpueval.errors import UsageError
 from gpueval.sizing.actuals import Prior
 from gpueval.sizing.alternatives import Alternative, alternatives
 from gpueval.sizing.estimate import Sizing, fit_ranks, size
@@ -14,6 +16,15 @@ from gpueval.sizing.model import ModelSpec
 from gpueval.sizing.throughput import job_seconds
 
 _MOST_SEQUENCES = 256
+_VLLM_KV = {
+    "auto": "auto",
+    "fp8": "fp8",
+    "fp8_e4m3": "fp8_e4m3",
+    "fp8_e5m2": "fp8_e5m2",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+}
+"""Formats of the KV cache that vLLM has, under its names."""
 _USUAL_TOKENS = 512
 """Mean length of a request where no workload is given."""
 
@@ -70,6 +81,7 @@ class Plan:
         seconds: Time of the workload; None without one or without known rates.
         alternatives: What would fit, best first; empty when the plan does.
         notes: Remarks.
+        speed_ratio: Speed of earlier runs over the predicted one that ``seconds`` rests on; None without any.
     """
 
     sizing: Sizing
@@ -77,6 +89,7 @@ class Plan:
     seconds: Range | None
     alternatives: tuple[Alternative, ...]
     notes: tuple[str, ...]
+    speed_ratio: float | None = None
 
     @property
     def fits(self) -> bool:
@@ -150,12 +163,12 @@ def make_plan(
         if ranks
         else fit_ranks(model, hardware, load, engine, prior)
     )
-    mean = workload.mean_tokens if workload else min(context, _USUAL_TOKENS)
-    seqs = max(1, min(_MOST_SEQUENCES, int(one.memory.max_concurrency * context / max(1.0, mean))))
+    mean = round(workload.mean_tokens) if workload else min(context, _USUAL_TOKENS)
+    seqs = sequences(one, mean)
     busy = size(
         model,
         hardware,
-        replace(one.load, concurrency=seqs, context_tokens=min(context, max(1, round(mean * 2)))),
+        replace(one.load, concurrency=seqs or 1, context_tokens=min(context, max(1, mean * 2))),
         one.engine,
         prior,
     )
@@ -170,49 +183,69 @@ def make_plan(
     if workload and chosen.decode and chosen.prefill:
         computed = workload.prompt_tokens - workload.cached_tokens
         seconds = job_seconds(computed, workload.output_tokens, chosen.prefill, chosen.decode)
+        if prior and prior.speed_ratio:
+            mid = seconds.mid / prior.speed_ratio
+            seconds = Range(0.85 * mid, mid, 1.2 * mid)
+            notes.append("the time rests on earlier runs on this machine")
         reading, writing = computed / chosen.prefill.mid, workload.output_tokens / chosen.decode.mid
         if reading > 2 * writing:
             notes.append(
                 f"prefill-bound: reading prompts takes {reading / max(1e-9, reading + writing):.0%} of the time"
             )
     arguments = _arguments(chosen, seqs, mean)
+    ratio = prior.speed_ratio if prior else None
     options = (
         tuple(alternatives(chosen, workload.longest_tokens if workload else 0, prior)) if chosen.fits == "no" else ()
     )
-    return Plan(chosen, arguments, seconds, options, tuple(dict.fromkeys(notes)))
+    return Plan(chosen, arguments, seconds, options, tuple(dict.fromkeys(notes)), ratio)
 
 
-def _arguments(sizing: Sizing, seqs: int, mean_tokens: float) -> dict[str, Any]:
-    load = sizing.load
+def sequences(sizing: Sizing, mean_tokens: int) -> int | None:
+    """Sequences of the mean length that the cache holds at once, at most 256; None where memory is unknown."""
+    found = sizing.memory
+    if found.kv_available is None:
+        return None
+    if found.layout is None:
+        return max(1, min(_MOST_SEQUENCES, int(found.max_concurrency)))
+    each = found.layout.blocks_per_sequence(max(1, mean_tokens), mean_tokens)
+    return max(1, min(_MOST_SEQUENCES, found.layout.blocks(max(0.0, found.kv_available.mid)) // max(1, each)))
+
+
+def _arguments(sizing: Sizing, seqs: int | None, mean_tokens: int) -> dict[str, Any]:
+    load, device = sizing.load, sizing.device
     if sizing.engine == "llama.cpp":
         return {}
-    found: dict[str, Any] = {
-        "max_model_len": load.context_tokens,
-        "max_num_seqs": seqs,
+    if load.kv_dtype not in _VLLM_KV:
+        raise UsageError(f"vLLM has no KV cache of format '{load.kv_dtype}'.", f"It has: {', '.join(_VLLM_KV)}")
+    found: dict[str, Any] = {"max_model_len": load.context_tokens}
+    if seqs is not None:
+        found["max_num_seqs"] = seqs
+    found |= {
         "max_num_batched_tokens": load.batch_tokens,
-        "kv_cache_dtype": load.kv_dtype,
+        "kv_cache_dtype": _VLLM_KV[load.kv_dtype],
         "dtype": _dtype(sizing),
     }
     if sizing.engine == "vllm-cpu":
-        return found | {"kv_cache_gib": cpu_cache_gib(sizing, seqs, mean_tokens)}
-    free, total = sizing.device.memory_free_bytes or 0, sizing.device.memory_total_bytes or 1
-    share = min(load.utilisation, max(0.05, (free - GIB // 4) / total))
-    return found | {"gpu_memory_utilization": round(share, 3), "tensor_parallel_size": load.ranks}
+        return found | {"kv_cache_gib": cpu_cache_gib(sizing, seqs or 1, mean_tokens)}
+    share = load.utilisation
+    if device.memory_free_bytes is not None and device.memory_total_bytes:
+        share = min(share, max(0.05, (device.memory_free_bytes - GIB // 4) / device.memory_total_bytes))
+    return found | {"gpu_memory_utilization": int(share * 1000) / 1000, "tensor_parallel_size": load.ranks}
 
 
 def _dtype(sizing: Sizing) -> str:
-    """bfloat16 where the device has it: vLLM refuses it below compute capability 8.0."""
+    """float16 below compute capability 8.0, where vLLM refuses bfloat16; elsewhere vLLM's own choice."""
     capability = sizing.device.compute_capability
-    if sizing.device.kind == "nvidia" and capability and float(capability) < 8.0:
-        return "float16"
-    return "auto" if sizing.model.shape.dtype != "float32" else "bfloat16"
+    old = sizing.device.kind == "nvidia" and capability is not None and float(capability) < 8.0
+    return "float16" if old else "auto"
 
 
-def cpu_cache_gib(sizing: Sizing, seqs: int, mean_tokens: float) -> int:
-    """Whole GiB of cache for the CPU engine: for the sequences at once and one of full length, at most half of what is
-    left, at least 1.
+def cpu_cache_gib(sizing: Sizing, seqs: int, mean_tokens: int) -> int:
+    """Whole GiB of cache for the CPU engine: at least for one sequence of full length, better for all at once, but no
+    more than half of what is left.
     """
     found = sizing.memory
-    need = found.kv_cache * (1 + seqs * mean_tokens / sizing.load.context_tokens)
-    left = found.kv_available.mid if found.kv_available else 8 * GIB
-    return max(1, min(int(need / GIB) + 1, int(left / 2 / GIB)))
+    least = found.kv_cache / GIB
+    wanted = least * (1 + seqs * mean_tokens / sizing.load.context_tokens)
+    left = found.kv_available.mid / GIB if found.kv_available else 8.0
+    return max(1, ceil(least), min(int(wanted) + 1, int(left / 2)))

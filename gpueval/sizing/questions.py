@@ -18,6 +18,8 @@ from gpueval.sizing.memory import DEFAULT_UTILISATION, GIB, EngineName, Load
 from gpueval.sizing.model import ModelSpec, load_model
 from gpueval.sizing.plan import Plan, Workload, make_plan
 
+_LAUNCH_OPTIONS = ("--max-model-len", "--kv-dtype", "--tensor-parallel")
+
 
 def size(
     model: str,
@@ -58,7 +60,7 @@ def with_alternatives(found: Sizing) -> dict[str, Any]:
 
 
 def plan(
-    model: str,
+    model: str | ModelSpec,
     *,
     hardware: str | Hardware | None = None,
     quant: str | None = None,
@@ -73,7 +75,7 @@ def plan(
     """Choose how to launch a judge; see :func:`gpueval.sizing.plan.make_plan`.
 
     Args:
-        model: Folder, ``.gguf`` file, ``config.json`` or preset.
+        model: Folder, ``.gguf`` file, ``config.json`` or preset, or what was read from one.
         hardware: A name of the catalogue, or what was detected; None reads this machine.
         quant: Weight format of a preset.
         work: What the run asks.
@@ -89,7 +91,7 @@ def plan(
         PrerequisiteError: There is no such model.
         UsageError: Unknown name or impossible options.
     """
-    spec = load_model(model, quant)
+    spec = load_model(model, quant) if isinstance(model, str) else model
     machine = find(hardware) if isinstance(hardware, str) else hardware or detect()
     if reserved_bytes:
         devices = tuple(
@@ -113,7 +115,7 @@ def plan(
 
 
 def does_not_fit(found: Plan) -> str:
-    """Say what is missing and what would fit."""
+    """Say what is missing and what would fit; an option is named where ``run`` and ``serve`` have it."""
     memory, device = found.sizing.memory, found.sizing.device
     lines = [
         f"{found.sizing.model.name} does not fit on {found.sizing.hardware.name}: it needs about "
@@ -122,7 +124,9 @@ def does_not_fit(found: Plan) -> str:
         f"overhead {memory.overhead_total.mid / GIB:.1f}), and {(memory.available or 0) / GIB:.1f} GiB "
         f"are there ({device.name})."
     ]
-    lines += [f"  would fit: {a.change} ({a.option}), {a.total_bytes / GIB:.1f} GiB" for a in found.alternatives]
+    for option in found.alternatives:
+        typed = f" ({option.option})" if option.option.startswith(_LAUNCH_OPTIONS) else ""
+        lines.append(f"  would fit: {option.change}{typed}, {option.total_bytes / GIB:.1f} GiB")
     return "\n".join(lines)
 
 

@@ -221,9 +221,7 @@ def weight_class(model: ModelSpec) -> str:
     return BOUND_FORMAT.get(model.format, "4" if "int4" in model.format or "4bit" in model.format else "K")
 
 
-def decode(
-    model: ModelSpec, device: Device, engine: EngineName, load: Load, measured: float | None = None
-) -> Speed | None:
+def decode(model: ModelSpec, device: Device, engine: EngineName, load: Load) -> Speed | None:
     """Tokens per second over all sequences of a step.
 
     Args:
@@ -231,7 +229,6 @@ def decode(
         device: One rank's device.
         engine: Engine.
         load: ``concurrency`` sequences of ``context_tokens`` at most, half of it on average.
-        measured: Rate over prediction that this machine showed before; replaces the prior.
 
     Returns:
         None where the bandwidth is unknown.
@@ -259,13 +256,6 @@ def decode(
     if engine == "vllm":
         step *= _KERNEL_SUM_SHORT_BY
     step += batch * known.sequence_s + _all_reduce_seconds(model, ranks, batch, engine)
-    if measured:
-        return Speed(
-            0.85 * measured * batch / step,
-            measured * batch / step,
-            1.15 * measured * batch / step,
-            "measured on this machine",
-        )
     fast, slow = known.bounds(weight_class(model))
     return Speed(batch / step / slow, batch / step, batch / step / fast, known.basis)
 
@@ -278,9 +268,7 @@ def _all_reduce_seconds(model: ModelSpec, ranks: int, tokens: int, engine: Engin
     return 2 * model.n_layers * (20e-6 + 2 * (ranks - 1) / ranks * size / 25e9)
 
 
-def prefill(
-    model: ModelSpec, device: Device, engine: EngineName, load: Load, measured: float | None = None
-) -> Speed | None:
+def prefill(model: ModelSpec, device: Device, engine: EngineName, load: Load) -> Speed | None:
     """Prompt tokens per second, from the dense 16-bit peak (fp8 where weights and device have it).
 
     Returns:
@@ -295,9 +283,6 @@ def prefill(
     attention = 4 * full * model.shape.heads * model.shape.head_dim * load.context_tokens / 4
     seconds = (2 * model.prompt_parameters + attention) / (peak * load.ranks)
     share = _PREFILL_SHARE[engine]
-    if measured:
-        mid = measured * share.mid / seconds
-        return Speed(0.85 * mid, mid, 1.15 * mid, "measured on this machine")
     basis = f"{share.low:.0%} to {share.high:.0%} of the {'8' if peak != device.flops_16bit else '16'}-bit peak"
     return Speed(share.low / seconds, share.mid / seconds, share.high / seconds, basis)
 

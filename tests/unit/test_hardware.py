@@ -151,6 +151,29 @@ def test_an_unknown_board_is_derived_and_says_so(read) -> None:
     assert device["flops_16bit"] == 1e14
 
 
+@pytest.mark.parametrize("code", [4, 15])
+def test_a_refused_memory_query_is_unknown_memory_not_the_machines(read, code) -> None:
+    found = read(H100.replace(f"total {81559 << 20}", f"total !{code}"))
+    (device,) = found["devices"]
+    assert device["memory_total_bytes"] is None
+    assert not device["unified"]
+    assert any("cannot be read" in note for note in found["notes"])
+
+
+PART = "mig A100 MIG 3g.40gb\nuuid MIG-{0}\ntotal {1}\nfree {1}\ngpu_slices 3\n"
+
+
+def test_a_slice_of_a_card_without_memory_has_no_invented_bandwidth(read) -> None:
+    card = A100.format(0).replace(f"total {81920 << 20}", "total !4")
+    assert read(card + PART.format(1, 40192 << 20))["devices"][0]["bandwidth_bytes_per_s"] is None
+
+
+def test_one_visible_index_of_a_split_card_is_one_slice(read) -> None:
+    table = A100.format(0) + PART.format(1, 40192 << 20) + PART.format(2, 40192 << 20)
+    assert len(read(table)["devices"]) == 2
+    assert len(read(table, CUDA_VISIBLE_DEVICES="0")["devices"]) == 1
+
+
 @pytest.mark.parametrize(("code", "words"), [(18, "differ in version"), (9, "not loaded"), (4, "no permission")])
 def test_driver_trouble_is_a_note_and_the_processor_stands_in(read, code, words) -> None:
     found = read(f"init {code}\n")
@@ -262,13 +285,16 @@ def test_names_find_one_device_by_whole_words(text, name) -> None:
 
 
 def test_counts_memory_sizes_and_free_descriptions() -> None:
-    assert len(find("4 x RTX 3090").devices) == 4
+    assert len(find("4 x RTX 3090").devices) == len(find("4X RTX 3090").devices) == 4
+    assert find("M4 Max 128GB").devices[0].bandwidth_bytes_per_s == 546e9  # the 32-core chip is not sold with it
     assert find("M3 Max 40 64GB").devices[0].memory_total_bytes == 64 * GIB
     given = find("128GB 400GB/s").devices[0]
     assert (given.memory_total_bytes, given.bandwidth_bytes_per_s) == (128 * GIB, 400e9)
 
 
-@pytest.mark.parametrize("text", ["H100", "GTX 5000000", "M3 Max 40 1000GB", "0 x L4", ""])
+@pytest.mark.parametrize(
+    "text", ["H100", "M3 Max", "M3 Max 64GB", "M4 Max", "GTX 5000000", "M3 Max 40 1000GB", "0 x L4", ""]
+)
 def test_what_fits_nothing_or_several_is_refused_with_names(text) -> None:
     with pytest.raises(UsageError):
         find(text)

@@ -309,6 +309,100 @@ def test_damaged_folders_are_named_and_cost_no_memory(folder, damage, words) -> 
     assert caught.value.exit_code in (2, 3)
 
 
+def test_layers_behind_the_last_one_are_for_drafting(folder) -> None:
+    tensors = {
+        "model.layers.1.mlp.up_proj.weight": entry(0, 8, 8),
+        "model.layers.2.mlp.up_proj.weight": entry(128, 8, 8),
+    }
+    safetensors(folder / "model.safetensors", tensors)
+    spec = load_model(str(folder))
+    assert spec.weight_bytes == 128
+    assert spec.bytes_by_role["draft"] == 128
+
+
+def test_an_unknown_quantisation_with_files_is_sized_by_its_bytes(folder) -> None:
+    (folder / "config.json").write_text(json.dumps(LLAMA | {"quantization_config": {"quant_method": "torchao"}}))
+    safetensors(folder / "model.safetensors", {"lm_head.weight": entry(0, 100, 64)})
+    spec = load_model(str(folder))
+    assert (spec.weight_bytes, spec.format) == (12_800, "torchao")
+    assert any("torchao" in text for text in spec.approximations)
+
+
+def test_class_defaults_of_gemma_3_are_known() -> None:
+    text = {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10_240, "num_hidden_layers": 34,
+            "sliding_window": 1024}  # fmt: skip
+    own = from_config({"model_type": "gemma3", "text_config": text}, "m", "")
+    assert own.layers == load_model("gemma-3-4b").layers
+
+
+ODD_VALUES = [None, -1, 0, "x", [], [1], {}, {"a": None}, 1e400, True, 3.5, "9" * 30]
+
+
+def refused(config: dict) -> bool:
+    """Whether a configuration is refused with the exit code of bad input; a traceback fails the test."""
+    try:
+        return from_config(config, "m", "").weight_bytes < 0
+    except DataError:
+        return True
+
+
+SOME_PRESETS = (
+    "llama-3.1-8b",
+    "deepseek-v3.2",
+    "qwen3.5-35b-a3b",
+    "nemotron-super-49b",
+    "gpt-oss-20b",
+    "mimo-v2-flash",
+)
+
+
+@pytest.mark.parametrize("preset", SOME_PRESETS)
+def test_odd_values_in_a_configuration_are_refused_by_name_or_ignored(preset) -> None:
+    config = presets()[preset]["config"]
+    level = config.get("text_config", config)
+    found = []
+    for key in level:
+        for value in ODD_VALUES:
+            broken = level | {key: value}
+            found.append(refused(config | {"text_config": broken} if "text_config" in config else broken))
+    assert 0.2 < sum(found) / len(found) < 0.95
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"quantization": None}, {"quant_method": "gptq", "bits": "x"}, {"quant_method": "gptq", "bits": -4},
+        {"quant_method": "awq", "bits": 4, "group_size": "x"}, {"quantized_layers": [1]}, "fp8", 7,
+        {"quant_method": "compressed-tensors", "config_groups": {"g": None}},
+    ],
+)  # fmt: skip
+def test_odd_quantisations_are_refused_by_name(declared) -> None:
+    with pytest.raises(DataError):
+        from_config(LLAMA | {"quantization_config": declared}, "m", "")
+
+
+def test_damage_at_any_byte_of_a_gguf_is_a_clear_error(tmp_path) -> None:
+    keys = [*KEYS[:8], u32("llama.vocab_size", 500)]
+    whole = gguf(tmp_path / "m.gguf", keys, [tensor("a", [256, 2], 12, 0)], 288).read_bytes()
+    load_model(str(tmp_path / "m.gguf"))
+    header = len(whole) - 288
+    for position in range(header):
+        (tmp_path / "cut.gguf").write_bytes(whole[:position])
+        with pytest.raises(DataError):
+            load_model(str(tmp_path / "cut.gguf"))
+    outcomes = set()
+    for position in range(header):
+        changed = whole[:position] + bytes([whole[position] ^ 0x81]) + whole[position + 1 :]
+        (tmp_path / "changed.gguf").write_bytes(changed)
+        try:
+            load_model(str(tmp_path / "changed.gguf"))
+        except DataError:
+            outcomes.add("refused")
+        else:
+            outcomes.add("read")
+    assert outcomes == {"refused", "read"}
+
+
 def text(value: str) -> bytes:
     return struct.pack("<Q", len(value)) + value.encode()
 

@@ -103,7 +103,7 @@ def find(text: str) -> Hardware:
     Raises:
         UsageError: Nothing or more than one thing fits.
     """
-    counted = re.match(r"\s*(\d+)\s*[x×*]\s*(.+)", text)
+    counted = re.match(r"\s*(\d+)\s*[xX×*]\s*(.+)", text)
     count, name = (int(counted[1]), counted[2].strip()) if counted else (1, text.strip())
     if not 1 <= count <= 1024:
         raise UsageError(f"{count} devices is not a machine.")
@@ -122,16 +122,26 @@ def _given(name: str) -> tuple[Device, tuple[str, ...]] | None:
 
 def _listed(name: str) -> tuple[Device, tuple[str, ...]]:
     memory = re.search(r"(?:^|\s)(\d+)\s*gi?b$", name, re.IGNORECASE)
+    size = int(memory[1]) if memory else None
     wanted = set(_words(name))
     short = set(_words(name[: memory.start()])) if memory else wanted
-    exact = [entry for entry in entries() if _words(entry.device.name) == _words(name)]
-    exact = exact or [entry for entry in entries() if _words(entry.reported_name) == _words(name)][:1]
-    found = exact or [entry for entry in entries() if wanted <= set(_words(entry.device.name))]
-    if not found and memory:
-        found = [
-            entry for entry in entries() if entry.device.kind == "apple" and short <= set(_words(entry.device.name))
-        ]
-    found = _closest(found, wanted)
+    found = [entry for entry in entries() if _words(entry.device.name) == _words(name)]
+    found = found or [entry for entry in entries() if _words(entry.reported_name) == _words(name)]
+    found = found or _closest([entry for entry in entries() if wanted <= set(_words(entry.device.name))], wanted)
+    if not found and size:
+        apples = [entry for entry in entries() if entry.device.kind == "apple" and _sold_with(entry, size)]
+        found = _closest([entry for entry in apples if short <= set(_words(entry.device.name))], short)
+        if not found:
+            size = None
+            found = [
+                entry for entry in entries() if entry.device.kind == "apple" and short <= set(_words(entry.device.name))
+            ]
+            if found:
+                sold = "; ".join(
+                    f"{e.device.name} {e.smallest_memory_gib:g} to {(e.device.memory_total_bytes or 0) // GIB} GB"
+                    for e in found
+                )
+                raise UsageError(f"'{name}' is not sold.", sold)
     if not found:
         near = sorted(entries(), key=lambda entry: -len(wanted & set(_words(entry.device.name))))[:4]
         raise UsageError(
@@ -139,9 +149,14 @@ def _listed(name: str) -> tuple[Device, tuple[str, ...]]:
             f"Near it: {', '.join(entry.device.name for entry in near)}. All: gpueval hardware --list. "
             "Any other: '128GB 400GB/s'.",
         )
-    if len(found) > 1:
+    if len({(entry.device.bandwidth_bytes_per_s, entry.device.flops_16bit) for entry in found}) > 1:
         raise UsageError(f"'{name}' fits more than one device.", "; ".join(entry.device.name for entry in found))
-    return _sized(found[0], int(memory[1]) if memory else None)
+    return _sized(found[0], size)
+
+
+def _sold_with(entry: Entry, memory_gib: int) -> bool:
+    largest = (entry.device.memory_total_bytes or 0) / GIB
+    return (entry.smallest_memory_gib or largest) <= memory_gib <= largest
 
 
 def _closest(found: list[Entry], wanted: set[str]) -> list[Entry]:
@@ -162,8 +177,6 @@ def _sized(entry: Entry, memory_gib: int | None) -> tuple[Device, tuple[str, ...
     if memory_gib is None:
         text = f"{device.name}: taken with {largest} GB, the most it is sold with; add '{low:g}GB' for the least."
         return device, (text,) if 0 < low < largest else ()
-    if not low <= memory_gib <= largest:
-        raise UsageError(f"{device.name} is sold with {low:g} to {largest} GB, not {memory_gib} GB.")
     return replace(device, memory_total_bytes=memory_gib * GIB, memory_free_bytes=memory_gib * GIB), ()
 
 

@@ -1,8 +1,8 @@
 """The processor as a device: memory, cores, instruction sets, and two short measurements.
 
-Copy bandwidth: every core copies its own block of 64 MiB, reads and writes counted. Arithmetic: one fp32 matrix
-product. Both take about a third of a second together and stand in for data sheets, which say little about a virtual
-machine.
+Copy bandwidth: every core copies its own block of at most 64 MiB (512 MiB in all), reads and writes counted.
+Arithmetic: one fp32 matrix product. Both take about a third of a second together and stand in for data sheets, which
+say little about a virtual machine.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gpueval.sizing.hardware.device import Device, Origin
 from gpueval.sizing.hardware.memory import host_memory
 
 _BLOCK_BYTES = 64 << 20
+_MOST_PROBE_BYTES = 512 << 20
 _ROUNDS = 3
 _FASTER_16BIT = {"amx_bf16": 8.0, "amx_tile": 8.0, "avx512_bf16": 2.0}
 """16-bit rate over the fp32 rate, by the widest instruction set; 1 without one."""
@@ -67,7 +68,8 @@ def copy_bandwidth(threads: int) -> float:
     import numpy as np
 
     threads = max(1, min(threads, 64))
-    blocks = [(np.ones(_BLOCK_BYTES // 8), np.empty(_BLOCK_BYTES // 8)) for _ in range(threads)]
+    size = min(_BLOCK_BYTES, _MOST_PROBE_BYTES // (2 * threads))
+    blocks = [(np.ones(size // 8), np.empty(size // 8)) for _ in range(threads)]
     best = float("inf")
     for _ in range(_ROUNDS + 1):  # the first touches the pages
         workers = [threading.Thread(target=np.copyto, args=(target, source)) for source, target in blocks]
@@ -77,7 +79,7 @@ def copy_bandwidth(threads: int) -> float:
         for worker in workers:
             worker.join()
         best = min(best, time.perf_counter() - began)
-    return threads * 2 * _BLOCK_BYTES / best
+    return threads * 2 * size / best
 
 
 def matrix_flops(size: int = 1024) -> float:

@@ -83,9 +83,7 @@ def _device(nvml: Any, handle: Any, index: int, driver: str | None) -> Device:
     ask = _asker(nvml)
     name = str(ask(nvml.nvmlDeviceGetName, handle) or f"GPU {index}")
     sources: dict[str, Origin] = {}
-    memory = ask(nvml.nvmlDeviceGetMemoryInfo, handle, getattr(nvml, "nvmlMemory_v2", None))
-    memory = memory or ask(nvml.nvmlDeviceGetMemoryInfo, handle)
-    total, free, unified = (int(memory.total), int(memory.free), False) if memory else (*host_memory(), True)
+    total, free, unified, trouble = _memory(nvml, handle)
     bus = ask(nvml.nvmlDeviceGetMemoryBusWidth, handle)
     clock = ask(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_MEM)
     known = catalogue.by_reported_name(name, None if unified else total, bus)
@@ -108,6 +106,7 @@ def _device(nvml: Any, handle: Any, index: int, driver: str | None) -> Device:
         "display": bool(ask(nvml.nvmlDeviceGetDisplayActive, handle)) or None,
         "derived_gb_per_s": round(derived / 1e9, 1) if derived else None,
         "catalogue": known.device.name if known else None,
+        "memory_trouble": trouble,
     }.items():
         if value is not None:
             details[key] = value
@@ -125,6 +124,22 @@ def _device(nvml: Any, handle: Any, index: int, driver: str | None) -> Device:
         details=details,
         sources=sources,
     )
+
+
+def _memory(nvml: Any, handle: Any) -> tuple[int | None, int | None, bool, str | None]:
+    """Total and free bytes, whether they are the machine's, and what stood in the way.
+
+    Only boards that share the machine's memory do not support the query; any other failure leaves it unknown.
+    """
+    for version in (getattr(nvml, "nvmlMemory_v2", None), None):
+        try:
+            found = nvml.nvmlDeviceGetMemoryInfo(handle, version) if version else nvml.nvmlDeviceGetMemoryInfo(handle)
+            return int(found.total), int(found.free), False, None
+        except nvml.NVMLError as error:
+            code, text = error.value, str(error)
+    if code == nvml.NVML_ERROR_NOT_SUPPORTED:
+        return *host_memory(), True, None
+    return None, None, False, _TROUBLE.get(code, text)
 
 
 def _shader_flops(nvml: Any, handle: Any) -> float | None:
@@ -152,7 +167,9 @@ def _slices(nvml: Any, handle: Any, whole: Device) -> list[Device]:
             continue
         memory = ask(nvml.nvmlDeviceGetMemoryInfo, part)
         attributes = ask(nvml.nvmlDeviceGetAttributes, part)
-        share = round(8 * memory.total / whole.memory_total_bytes) / 8 if memory and whole.memory_total_bytes else None
+        share = None
+        if memory and whole.memory_total_bytes and not whole.unified:
+            share = min(1.0, round(8 * memory.total / whole.memory_total_bytes) / 8)
         compute = attributes.gpuInstanceSliceCount / 7 if attributes else None
         name = str(ask(nvml.nvmlDeviceGetName, part) or whole.name)
         sources: dict[str, Origin] = {"memory_total_bytes": "read", "memory_free_bytes": "read"} if memory else {}
@@ -185,9 +202,10 @@ def _visible(devices: list[Device], notes: list[str]) -> tuple[list[Device], lis
         for word in filter(None, (part.strip() for part in wanted.split(","))):
             if word == "-1":  # CUDA stops at the first invalid entry
                 break
-            chosen += [
+            same = [
                 d for d in devices if word == str(d.details.get("index")) or str(d.details.get("uuid")).startswith(word)
             ]
+            chosen += same[:1]  # of a card that is split, CUDA shows one slice
         names = {device.name for device in devices}
         if len(names) > 1 and any(word.strip().isdigit() for word in wanted.split(",")):
             notes.append(
@@ -196,6 +214,8 @@ def _visible(devices: list[Device], notes: list[str]) -> tuple[list[Device], lis
         devices = chosen
         notes.append(f"CUDA_VISIBLE_DEVICES={wanted} leaves {len(devices)} device(s)")
     for device in devices:
+        if trouble := device.details.get("memory_trouble"):
+            notes.append(f"{device.name}: its memory cannot be read: {trouble}")
         if device.used_by_others_bytes > 256 << 20:
             notes.append(f"{device.name}: other processes hold {device.used_by_others_bytes / catalogue.GIB:.1f} GiB")
         if device.details.get("display"):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from importlib import resources
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -86,19 +87,34 @@ def from_config(
     """Count the weights of a configuration in a format.
 
     Raises:
-        DataError: The configuration does not hold together.
+        DataError: The configuration does not hold together, or is beyond the rules.
         UsageError: The format is unknown.
     """
+    try:
+        spec = _counted(config, name, source, find_format(quant) if quant else None, file)
+    except _ODD as error:  # a key of another kind than the rules know
+        raise UnknownModel(f"does not hold together ({type(error).__name__}: {error})", file=file) from error
+    amounts = [*spec.bytes_by_role.values(), *spec.parameters_by_role.values()]
+    amounts += [n for layer in spec.layers for n in astuple(layer) if isinstance(n, int)]
+    if min(amounts, default=0) < 0 or not isfinite(sum(amounts)):
+        raise UnknownModel("gives negative or endless sizes", file=file)
+    return spec
+
+
+_ODD = (TypeError, ValueError, KeyError, IndexError, AttributeError, ZeroDivisionError, OverflowError, RecursionError)
+
+
+def _counted(config: Mapping[str, Any], name: str, source: str, wished: Format | None, file: str) -> ModelSpec:
     shape = read_config(config, name, file)
-    own, exceptions = declared_format(config, file)
-    chosen = find_format(quant) if quant else own or find_format(_dtype_format(shape.dtype, file))
+    own, exceptions = (None, Exceptions()) if wished else declared_format(config, file)
+    chosen = wished or own or find_format(_dtype_format(shape.dtype, file))
     matrices = count(shape)
     return ModelSpec(
         name,
         source,
         shape,
         chosen.name,
-        _bytes_by_role(matrices, shape, chosen, exceptions if not quant else Exceptions()),
+        _bytes_by_role(matrices, shape, chosen, exceptions),
         _parameters(matrices),
         exact=False,
         approximations=shape.approximations,
@@ -178,14 +194,36 @@ def _from_folder(folder: Path, quant: str | None) -> ModelSpec:
         return from_config(config, str(folder), "config.json (no weights in the folder)", quant, str(file))
     if quant:
         raise UsageError(f"{folder} holds weights in their own format.", f"Leave --quant away, or size {file} instead.")
-    spec = from_config(config, str(folder), "", None, str(file))
+    spec = _plain_or_declared(config, folder, file)
     total: dict[str, float] = defaultdict(float)
     for part in files:
         for name, _, _, size in safetensors.tensor_table(part):
-            total[role_of(name)] += size
+            total[_role(name, spec.shape)] += size
     if tied(spec.shape) and "embedding" in total:
         total.pop("head", None)  # a copy that loading ties to the embedding
     return replace(spec, source="safetensors headers", bytes_by_role=dict(total), exact=True)
+
+
+def _plain_or_declared(config: Mapping[str, Any], folder: Path, file: Path) -> ModelSpec:
+    """Read a folder's configuration; where its quantisation is unknown, the bytes of its files still say all."""
+    try:
+        return from_config(config, str(folder), "", None, str(file))
+    except UnknownModel:
+        found = config.get("quantization_config")
+        if not isinstance(found, Mapping):
+            raise
+        plain = {key: value for key, value in config.items() if key != "quantization_config"}
+        spec = from_config(plain, str(folder), "", None, str(file))
+        method = str(found.get("quant_method") or "unknown")
+        remark = f"quantisation '{method}' is not known: weights by their bytes, speed as of a 4-bit format"
+        return replace(spec, format=method, approximations=(*spec.approximations, remark))
+
+
+def _role(name: str, shape: Shape) -> str:
+    """Role of a tensor in a file; layers behind the last one are for drafting (multi-token prediction)."""
+    layer = re.search(r"(?:^|\.)layers\.(\d+)\.", name)
+    behind = layer is not None and int(layer[1]) >= shape.n_layers and "vision" not in name and "visual" not in name
+    return "draft" if behind else role_of(name)
 
 
 def _from_gguf(file: Path) -> ModelSpec:
@@ -196,14 +234,6 @@ def _from_gguf(file: Path) -> ModelSpec:
         metadata = {**read.metadata, **metadata}
         for name, _, _, size in read.tensors:
             total[role_of(name)] += size
-    shape = read_config(gguf.to_config(metadata, str(file), "head" not in total), file.name, str(file))
-    return ModelSpec(
-        str(file),
-        "GGUF tensor table",
-        shape,
-        gguf.file_type(metadata),
-        dict(total),
-        _parameters(count(shape)),
-        exact=True,
-        approximations=shape.approximations,
-    )
+    config = gguf.to_config(metadata, str(file), "head" not in total)
+    spec = from_config(config, file.name, "GGUF tensor table", "fp16", str(file))
+    return replace(spec, name=str(file), format=gguf.file_type(metadata), bytes_by_role=dict(total), exact=True)

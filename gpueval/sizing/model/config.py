@@ -111,6 +111,17 @@ _REFUSED = {
 }
 
 
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    # what published configurations leave to the class of transformers
+    "gemma3_text": {
+        "vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+        "max_position_embeddings": 131072, "sliding_window": 4096, "sliding_window_pattern": 6,
+    },
+    "mamba": {"num_attention_heads": 1, "mamba_expand": 2, "mamba_d_state": 16},
+    "falcon_mamba": {"num_attention_heads": 1, "mamba_expand": 2, "mamba_d_state": 16},
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The numbers of a configuration that everything else is counted from.
@@ -188,6 +199,7 @@ def read_config(config: Mapping[str, Any], name: str, file: str = "config.json")
         if text.get(key):
             raise UnknownModel(f"{what} are not known to the sizing rules", file=file, field=key)
     model_type = str(_first(text, "model_type", default=config.get("model_type") or "unknown"))
+    text = _DEFAULTS.get(model_type, {}) | {key: value for key, value in text.items() if value is not None}
     read = _Reader(text, file)
     n = read.positive("num_hidden_layers", "n_layer", "n_layers", "num_layers")
     hidden = read.positive("hidden_size", "n_embd", "d_model", "dim")
@@ -206,11 +218,12 @@ def read_config(config: Mapping[str, Any], name: str, file: str = "config.json")
         hidden=hidden,
         heads=heads,
         head_dim=head_dim,
-        vocab=read.number("vocab_size", default=_first(config, "vocab_size", default=0)),
+        vocab=read.number("vocab_size", "padded_vocab_size", default=_first(config, "vocab_size", default=0)),
         n_layers=n,
         kinds=kinds,
         layers=(),
-        max_context=_first(text, "max_position_embeddings", "n_positions", "max_sequence_length", "seq_length"),
+        max_context=read.number("max_position_embeddings", "n_positions", "seq_length", "model_max_length", default=0)
+        or None,
         dtype=str(dtype).removeprefix("torch."),
         approximations=remarks,
     )
@@ -223,6 +236,8 @@ def read_config(config: Mapping[str, Any], name: str, file: str = "config.json")
 def _kinds(text: Mapping[str, Any], model_type: str, n: int, read: _Reader) -> tuple[str, ...]:
     if model_type in _ENCODERS:
         return ("none",) * n
+    if model_type in ("mamba", "falcon_mamba"):
+        return ("state",) * n
     kinds = _own_kinds(text, model_type, n, read)
     if len(kinds) < n:
         raise DataError(f"names {len(kinds)} layers of {n}", file=read.file, field="layer_types")
@@ -303,6 +318,8 @@ def _window(text: Mapping[str, Any], model_type: str) -> int | None:
     window = _first(text, "sliding_window", "sliding_window_size", "window_size")
     if isinstance(window, Sequence) and not isinstance(window, str):
         window = next((size for size in window if size), None)
+    if window and int(window) < 0:
+        raise ValueError(f"sliding_window is {window}")
     return int(window) if window else None
 
 

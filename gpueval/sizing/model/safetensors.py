@@ -43,7 +43,7 @@ def weight_files(folder: Path) -> list[Path]:
                 remedy="Copy the whole model folder.",
             )
         return [folder / name for name in names]
-    found_files = sorted(folder.glob("*.safetensors"))
+    found_files = sorted(file for file in folder.glob("*.safetensors") if file.is_file())
     whole = [file for file in found_files if file.name.startswith("model")]
     return whole or found_files
 
@@ -56,7 +56,7 @@ def read_json(file: Path) -> dict[str, Any]:
     """
     try:
         found = msgspec.json.decode(file.read_bytes())
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"is no JSON: {error}", file=str(file), remedy="Copy the file again.") from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=str(file)) from error
@@ -87,7 +87,7 @@ def tensor_table(file: Path) -> Iterator[tuple[str, tuple[int, ...], str, int]]:
     try:
         header = msgspec.json.decode(raw)
         tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
-    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError) as error:
         raise DataError("has a header that is no JSON object", file=where, remedy="Copy it again.") from error
     data = size - 8 - length
     for name, entry in tensors.items():
@@ -102,7 +102,7 @@ def _checked(name: str, entry: Any, data: int, where: str) -> tuple[tuple[int, .
             raise TypeError
     except (KeyError, TypeError, ValueError) as error:
         raise DataError("has no dtype, shape and data_offsets", file=where, field=name) from error
-    if dtype not in SAFETENSORS_BITS:
+    if not isinstance(dtype, str) or dtype not in SAFETENSORS_BITS:
         raise DataError(
             f"has the unknown dtype {dtype!r}", file=where, field=name, remedy=f"Known: {', '.join(SAFETENSORS_BITS)}"
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpueval.sizing.model.config import Shape
 from gpueval.sizing.model.formats import DTYPE_BYTES
-from gpueval.sizing.model.layers import Layer
-from gpueval.sizing.model.tensors import REPLICATED, UNREAD, experts, tied
+from gpueval.sizing.model.layers import Attention, Layer
+from gpueval.sizing.model.tensors import REPLICATED, UNREAD, experts, feed_forward_width, tied
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,25 @@ class ModelSpec:
         """Weight bytes that one step of ``batch`` tokens reads."""
         return self._read(self.bytes_by_role, self.expert_share(batch))
 
+    def splits_over(self, ranks: int) -> bool:
+        """Whether vLLM's tensor parallelism can divide the model: query heads and feed-forward width evenly, KV heads
+        evenly or as whole copies.
+        """
+        kv = {layer.kv_heads for layer in self.layers if isinstance(layer, Attention)}
+        widths = [feed_forward_width(self.shape, index) for index in (0, self.n_layers - 1)]
+        return (
+            self.shape.heads % ranks == 0
+            and all(n % ranks == 0 or ranks % n == 0 for n in kv)
+            and all(width % ranks == 0 for width in widths)
+        )
+
+    def in_16_bit(self) -> ModelSpec:
+        """The model as vLLM loads it: 32-bit weights become 16-bit ones."""
+        if self.format != "fp32":
+            return self
+        halved = {role: size / 2 for role, size in self.bytes_by_role.items()}
+        return replace(self, format="bf16", bytes_by_role=halved, shape=replace(self.shape, dtype="bfloat16"))
+
     def rank_bytes(self, ranks: int, *, padded: bool = False) -> int:
         """Weight bytes on one of ``ranks`` tensor-parallel ranks: norms, routers and latent down-projections are
         copied.
@@ -96,7 +115,7 @@ class ModelSpec:
             padded: With what vLLM adds when it loads: its MXFP4 kernels pad the experts' hidden side to 256 columns.
         """
         total = 0.0
-        kv = min((layer.kv_heads for layer in self.layers if hasattr(layer, "kv_heads")), default=ranks)
+        kv = min((layer.kv_heads for layer in self.layers if isinstance(layer, Attention)), default=ranks)
         for role, size in self.bytes_by_role.items():
             if role == "draft":
                 continue

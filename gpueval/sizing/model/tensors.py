@@ -175,8 +175,7 @@ def _is_moe(shape: Shape, index: int) -> bool:
 
 def _feed_forward(shape: Shape, index: int) -> Iterator[Matrix]:
     h, get = shape.hidden, shape.get
-    width: Any = get("intermediate_size", "n_inner", "ffn_hidden_size", "feed_forward_proj", default=4 * h)
-    width = int(width[index] if isinstance(width, list) else width)
+    width = feed_forward_width(shape, index)
     gated = _gated(shape)
     if (letters := shape.text.get("hybrid_override_pattern")) and letters[index] not in "E-":
         return
@@ -194,7 +193,7 @@ def _feed_forward(shape: Shape, index: int) -> Iterator[Matrix]:
         yield Matrix("mlp_down", h, width, index)
         return
     total, _ = experts(shape)
-    inner = int(get("moe_intermediate_size", "moe_ffn_hidden_size", "expert_ffn_hidden_size", default=width))
+    inner = expert_width(shape, index)
     side = int(get("moe_latent_size", default=h))
     yield Matrix("router", total, h, index)
     yield Matrix("expert_up", inner, side, index, total * (2 if gated else 1))
@@ -205,6 +204,18 @@ def _feed_forward(shape: Shape, index: int) -> Iterator[Matrix]:
         yield Matrix("shared_expert", shared, h, index, 3 if gated else 2)
     if shape.model_type.startswith("gemma4"):  # Gemma 4 runs a dense block beside its experts
         yield Matrix("shared_expert", width, h, index, 3)
+
+
+def feed_forward_width(shape: Shape, index: int) -> int:
+    """Width of a layer's dense feed-forward block."""
+    width: Any = shape.get("intermediate_size", "n_inner", "ffn_hidden_size", default=4 * shape.hidden)
+    return int(width[index] if isinstance(width, list) else width)
+
+
+def expert_width(shape: Shape, index: int) -> int:
+    """Width of one routed expert."""
+    own = shape.get("moe_intermediate_size", "moe_ffn_hidden_size", "expert_ffn_hidden_size")
+    return int(own) if own else feed_forward_width(shape, index)
 
 
 def _gated(shape: Shape) -> bool:
