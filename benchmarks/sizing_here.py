@@ -67,6 +67,7 @@ def main(folder: str) -> dict[str, object]:
     blocks = layout.blocks(space) if cpu else cache.num_gpu_blocks
     length = arguments["max_model_len"]
     return {
+        "benchmark": "sizing_here",
         "model": Path(folder).name,
         "device": sizing.device.name,
         "bandwidth_gb_per_s": round(sizing.device.bandwidth_bytes_per_s / 1e9, 1),
