@@ -1,6 +1,7 @@
 """gpueval scores retrieval-augmented generation on your own hardware, offline.
 
-Public names: :func:`evaluate`, :func:`rescore`, :func:`size`, :class:`Result`, :class:`Sample`, :class:`Passage`,
+Public names: :func:`evaluate`, :func:`rescore`, :func:`rank`, :func:`size`, :class:`Result`, :class:`Sample`,
+:class:`Passage`,
 :class:`Metric`,
 :class:`GpuevalError`. They load on first use; ``import gpueval`` itself is light.
 """
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from gpueval.metrics import Metric
     from gpueval.pipeline import Result, evaluate, rescore
     from gpueval.records import Passage, Sample
+    from gpueval.retrieval.rank import rank
     from gpueval.sizing.questions import size
 
 __version__ = "0.1.0"
@@ -24,11 +26,23 @@ _PUBLIC = {
     "Result": "gpueval.pipeline:Result",
     "Sample": "gpueval.records:Sample",
     "evaluate": "gpueval.pipeline:evaluate",
+    "rank": "gpueval.retrieval.rank:rank",
     "rescore": "gpueval.pipeline:rescore",
     "size": "gpueval.sizing.questions:size",
 }
 
-__all__ = ["GpuevalError", "Metric", "Passage", "Result", "Sample", "__version__", "evaluate", "rescore", "size"]
+__all__ = [
+    "GpuevalError",
+    "Metric",
+    "Passage",
+    "Result",
+    "Sample",
+    "__version__",
+    "evaluate",
+    "rank",
+    "rescore",
+    "size",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,63 @@
+"""Ranking measures as tables in the terminal; they show the dictionary that ``gpueval rank --json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gpueval.units import score
+
+
+def _interval(found: Mapping[str, Any]) -> str:
+    return "–" if found["ci_low"] is None else f"{score(found['ci_low'])} – {score(found['ci_high'])}"
+
+
+def show_ranking(console: Console, body: Mapping[str, Any]) -> None:
+    """Print averages, groups, the comparison and remarks."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for index, name in enumerate(("measure", "mean", "95 % interval", "queries")):
+        table.add_column(name, justify="left" if index == 0 else "right")
+    for name, found in body["metrics"].items():
+        table.add_row(
+            escape(name), score(found["mean"]), _interval(found), f"{found['n_scored']:,} / {found['n_total']:,}"
+        )
+    console.print(table)
+    if groups := body.get("groups"):
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("mean by group", no_wrap=True)
+        for group, metrics in groups.items():
+            table.add_column(f"{escape(group)} ({next(iter(metrics.values()))['n_scored']})", justify="right")
+        for name in body["metrics"]:
+            table.add_row(escape(name), *(score(metrics[name]["mean"]) for metrics in groups.values()))
+        console.print(table)
+    if comparison := body.get("comparison"):
+        _show_comparison(console, comparison)
+    for text in body["warnings"]:
+        console.print(f"note: {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def _show_comparison(console: Console, comparison: Mapping[str, Mapping[str, Any]]) -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    names = ("other minus this", "difference", "95 % interval", "p (Holm)", "better", "worse")
+    for index, name in enumerate(names):
+        table.add_column(name, justify="left" if index == 0 else "right")
+    for name, found in comparison.items():
+        p = found["p_value"]
+        table.add_row(
+            escape(name),
+            f"{found['difference']:+.3f}",
+            _interval(found),
+            f"{p:.4f}" if p >= 0.0001 else "< 0.0001",
+            f"{found['better']:,}",
+            f"{found['worse']:,}",
+        )
+    console.print(table)
+    first = next(iter(comparison))
+    for moved in comparison[first]["moved"]:
+        console.print(
+            f"  {escape(moved['query'])}: {first} {moved['difference']:+.3f}", highlight=False, soft_wrap=True
+        )

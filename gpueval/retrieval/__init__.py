@@ -1,0 +1,1 @@
+"""Retrieval: what a retriever returned, measured against relevance judgments."""
