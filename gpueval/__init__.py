@@ -28,6 +28,7 @@ _PUBLIC = {
     "evaluate": "gpueval.pipeline:evaluate",
     "rank": "gpueval.retrieval.rank:rank",
     "rescore": "gpueval.pipeline:rescore",
+    "retrieve": "gpueval.retrieval.retrieve:retrieve",
     "size": "gpueval.sizing.questions:size",
 }
 
@@ -41,6 +42,7 @@ __all__ = [
     "evaluate",
     "rank",
     "rescore",
+    "retrieve",
     "size",
 ]
 

@@ -16,6 +16,10 @@ _COMMANDS = {
     "run": ("gpueval.cli.run:run", "Score a file of RAG samples."),
     "rescore": ("gpueval.cli.rescore:rescore", "Score a run folder again from its stored replies, without a model."),
     "rank": ("gpueval.cli.rank:rank", "Score what a retriever returned against relevance judgments."),
+    "retrieve": (
+        "gpueval.cli.retrieve:retrieve",
+        "Embed a corpus, search it exactly and by FAISS, score what comes back.",
+    ),
     "hardware": ("gpueval.cli.hardware:hardware", "Show what this machine has for a model."),
     "size": ("gpueval.cli.size:size", "Say whether a model fits and how fast it runs, before it is launched."),
     "plan": ("gpueval.cli.plan:plan", "Plan a run: which judge on which machine, with which arguments, how long."),

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gpueval.units import score
+from gpueval.units import duration, per_second, score
 
 
 def _interval(found: Mapping[str, Any]) -> str:
@@ -61,3 +61,34 @@ def _show_comparison(console: Console, comparison: Mapping[str, Mapping[str, Any
         console.print(
             f"  {escape(moved['query'])}: {first} {moved['difference']:+.3f}", highlight=False, soft_wrap=True
         )
+
+
+def show_retrieval(console: Console, body: Mapping[str, Any]) -> None:
+    """Print one line per index and setting: quality of the ranking, of the index, and what it costs."""
+    rows = body["indexes"]
+    metrics = list(rows[0].get("metrics", ()))
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    names = ["index", *metrics, "of exact", "queries/s", "build", "MiB"]
+    for index, name in enumerate(names):
+        table.add_column(escape(name), justify="left" if index == 0 else "right", no_wrap=True)
+    for row in rows:
+        label = row["index"] if row["setting"] is None else f"{row['index']} {row['setting']}"
+        table.add_row(
+            label,
+            *(score(row["metrics"][name]["mean"]) for name in metrics),
+            score(row["recall_of_exact"]),
+            per_second(row["queries_per_s"]),
+            duration(row["build_s"]) if row["build_s"] else "–",
+            f"{row['size_bytes'] / (1 << 20):,.1f}",
+        )
+    if not console.is_terminal:
+        console.width = max(console.width, 120)
+    console.print(table)
+    console.print(
+        f"{body['documents']:,} documents, {body['queries']:,} queries, {body['embedder']} with {body['dimensions']} "
+        f"dimensions; {body['encoded_now']:,} texts encoded now, {body['truncated']:,} longer than the model reads",
+        highlight=False,
+        soft_wrap=True,
+    )
+    for text in body["warnings"]:
+        console.print(f"note: {escape(text)}", highlight=False, soft_wrap=True)

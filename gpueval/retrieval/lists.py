@@ -41,7 +41,7 @@ def read_lists(path: Path) -> Lists:
         DataError: A line is wrong; says line and field.
     """
     found, file = Lists(), str(path)
-    for line, row in _rows(path):
+    for line, row in read_rows(path):
         query = str(row.get("query_id", row.get("qid", row.get("id", line))))
         if query in found.retrieved or query in found.grades:
             raise DataError(f"'{query}' is used twice", file=file, line=line, field="id")
@@ -62,7 +62,12 @@ def read_lists(path: Path) -> Lists:
     return found
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield line number and object of every line that is not blank.
+
+    Raises:
+        DataError: A line is no JSON object.
+    """
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rb") as stream:

@@ -1,0 +1,79 @@
+"""``gpueval retrieve``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from gpueval.cli.progress import ProgressBar
+from gpueval.engines import model_folder
+from gpueval.report.ranking import show_retrieval
+from gpueval.retrieval.rank import DEFAULT_MEASURES
+from gpueval.retrieval.retrieve import retrieve as measure
+
+
+@click.command()
+@click.argument("corpus", type=click.Path(path_type=Path))
+@click.option("--embedder", required=True, help="Sentence-transformers folder.")
+@click.option(
+    "--queries", type=click.Path(path_type=Path), help=".jsonl with id and text.  [default: the BEIR folder's]"
+)
+@click.option("--qrels", type=click.Path(path_type=Path), help="TREC, .jsonl or .tsv.  [default: the BEIR folder's]")
+@click.option(
+    "--index",
+    "indexes",
+    default="exact",
+    show_default=True,
+    help="exact, flat, ivf, hnsw, ivfpq; several separated by commas. The exact search always runs, as the truth.",
+)
+@click.option("--metric", "metrics", default=",".join(DEFAULT_MEASURES), show_default=True, help="As in rank.")
+@click.option("--k", type=click.IntRange(1), default=100, show_default=True, help="Documents per query.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("runs/retrieve"), show_default=True, help="Folder."
+)
+@click.option("--dimensions", type=click.IntRange(1), help="Keep the first dimensions only (Matryoshka models).")
+@click.option("--device", help="cpu, cuda or mps.  [default: automatic]")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def retrieve(
+    corpus: Path,
+    embedder: str,
+    queries: Path | None,
+    qrels: Path | None,
+    indexes: str,
+    metrics: str,
+    k: int,
+    out: Path,
+    dimensions: int | None,
+    device: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Embed CORPUS (a .jsonl file or a BEIR folder), search it for every query, and score what comes back.
+
+    Vectors are kept by content and indexes in the output folder: the second run embeds and builds nothing.
+    """
+    with ProgressBar(quiet=quiet) as progress:
+        found = measure(
+            corpus,
+            embedder=model_folder(embedder),
+            queries=queries,
+            qrels=qrels,
+            indexes=[name.strip() for name in indexes.split(",") if name.strip()],
+            metrics=[name.strip() for name in metrics.split(",") if name.strip()],
+            k=k,
+            out=out,
+            dimensions=dimensions,
+            device=device,
+            progress=progress,
+        )
+    body = found.to_dict()
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")
+    else:
+        show_retrieval(Console(), body)
+        click.echo(f"folder: {out}", err=True)

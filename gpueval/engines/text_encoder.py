@@ -1,0 +1,126 @@
+"""Texts to unit vectors with a sentence-transformers folder, in batches of about equally many tokens.
+
+The library pads every text of a batch to its longest one. Here texts are sorted by length and a batch is closed when
+its padded size reaches a token budget: short texts travel in large batches, long ones in small ones, and little is
+padding. Pooling, prompts, normalisation and the length limit come from the model's own files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpueval.engines.quiet import output_to
+from gpueval.errors import EngineError, UsageError
+from gpueval.fingerprint import model_digest
+from gpueval.lazy import require
+
+Kind = Literal["query", "document"]
+Vectors = NDArray[np.float32]
+
+_BATCH_TOKENS = 8192
+_MOST_TEXTS = 512
+
+
+class TextEncoder:
+    """Encodes queries and documents.
+
+    Args:
+        folder: Local model folder.
+        device: ``cpu``, ``cuda``, ``mps``, or None for the library's choice.
+        dimensions: Keep the first dimensions only and normalise again (for models trained that way, Kusupati et al.
+        2022). log: File for the library's own output.
+
+    Raises:
+        PrerequisiteError: sentence-transformers is not installed.
+        EngineError: The model cannot be loaded.
+        UsageError: More dimensions than the model has.
+    """
+
+    def __init__(
+        self, folder: Path, *, device: str | None = None, dimensions: int | None = None, log: Path | None = None
+    ) -> None:
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+        with output_to(log):
+            library = require("sentence_transformers", "embed")
+            try:
+                self._model: Any = library.SentenceTransformer(str(folder), device=device, local_files_only=True)
+            except (OSError, ValueError) as error:
+                raise EngineError(f"sentence-transformers cannot load {folder}: {error}") from error
+        ask = getattr(self._model, "get_embedding_dimension", None) or self._model.get_sentence_embedding_dimension
+        whole = int(ask())
+        if dimensions is not None and not 1 <= dimensions <= whole:
+            raise UsageError(f"{folder.name} has {whole} dimensions; {dimensions} were asked.")
+        self.dimensions = dimensions or whole
+        self.n_texts = self.n_truncated = 0
+        self._prompts: dict[str, str] = self._model.prompts or {}
+        self.fingerprint = f"{model_digest(folder)}:{self.dimensions}"
+
+    def prompt(self, kind: Kind) -> str:
+        """The model's own prompt for a kind of text; empty where it has none."""
+        names = ("query",) if kind == "query" else ("document", "passage", "corpus")
+        return next((self._prompts[name] for name in names if self._prompts.get(name)), "")
+
+    def encode(self, texts: Sequence[str], kind: Kind, progress: Callable[[int], None] | None = None) -> Vectors:
+        """Encode texts.
+
+        Args:
+            texts: Texts.
+            kind: Decides the model's prompt.
+            progress: Called with the number of texts done.
+
+        Returns:
+            (texts, dimensions) float32, each of length 1; a text that the model maps to zero stays zero.
+        """
+        prompt = self.prompt(kind)
+        lengths = self._lengths([prompt + text for text in texts])
+        limit = int(self._model.max_seq_length or 1 << 20)
+        self.n_texts += len(texts)
+        self.n_truncated += int((lengths > limit).sum())
+        found = np.zeros((len(texts), self.dimensions), np.float32)
+        done = 0
+        for rows in batches(np.minimum(lengths, limit)):
+            vectors = self._model.encode(
+                [texts[i] for i in rows],
+                batch_size=len(rows),
+                prompt=prompt or None,
+                convert_to_numpy=True,
+                normalize_embeddings=False,
+                show_progress_bar=False,
+            )
+            found[rows] = np.asarray(vectors, np.float32)[:, : self.dimensions]
+            done += len(rows)
+            if progress:
+                progress(done)
+        norms = np.linalg.norm(found, axis=1, keepdims=True)
+        unit: Vectors = np.divide(found, norms, out=found, where=norms > 0)
+        return unit
+
+    def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Tokens of every text, special tokens included."""
+        if not texts:
+            return np.zeros(0, np.int64)
+        ids = self._model.tokenizer(list(texts), add_special_tokens=True, truncation=False, verbose=False)["input_ids"]
+        return np.fromiter((len(one) for one in ids), np.int64, len(texts))
+
+
+def batches(lengths: NDArray[np.int64], budget: int = _BATCH_TOKENS) -> Iterator[NDArray[np.int64]]:
+    """Yield rows in batches whose padded size stays within ``budget`` tokens, longest texts first.
+
+    Args:
+        lengths: (n,) tokens of each text.
+        budget: Most tokens of a batch, padding included; a longer text travels alone.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        longest = max(1, int(lengths[order[start]]))
+        size = max(1, min(_MOST_TEXTS, budget // longest))
+        yield order[start : start + size]
+        start += size

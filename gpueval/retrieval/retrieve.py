@@ -1,0 +1,192 @@
+"""The function behind ``gpueval retrieve``: embed a corpus, search it exactly and by FAISS, score what came back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gpueval.engines.text_encoder import TextEncoder
+from gpueval.errors import UsageError
+from gpueval.fingerprint import digest
+from gpueval.retrieval.corpus import beir_grades, locate, texts
+from gpueval.retrieval.rank import DEFAULT_MEASURES, RankResult, rank
+from gpueval.retrieval.search import KINDS, Found, agreement, build, exact, lists_of, search, settings
+from gpueval.retrieval.vectors import VectorStore
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One index with one search setting.
+
+    Attributes:
+        index: Kind.
+        setting: Lists looked into, or candidates kept; None without any.
+        recall_of_exact: Mean share of the exact k nearest that it found.
+        queries_per_s: Rate of the search.
+        build_s: Time to build it; 0 when it was read from disk.
+        size_bytes: Size on disk.
+        ranking: Measures against the judgments; None without judgments.
+    """
+
+    index: str
+    setting: int | None
+    recall_of_exact: float
+    queries_per_s: float
+    build_s: float
+    size_bytes: int
+    ranking: RankResult | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """What retrieval over a corpus came to.
+
+    Attributes:
+        rows: One per index and setting; the exact search comes first.
+        facts: Model, counts, truncated texts, times.
+    """
+
+    rows: tuple[Row, ...]
+    facts: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of ``gpueval retrieve --json``."""
+        rows = [
+            {
+                "index": row.index,
+                "setting": row.setting,
+                "recall_of_exact": row.recall_of_exact,
+                "queries_per_s": row.queries_per_s,
+                "build_s": row.build_s,
+                "size_bytes": row.size_bytes,
+            }
+            | ({"metrics": row.ranking.to_dict()["metrics"]} if row.ranking else {})
+            for row in self.rows
+        ]
+        warnings = self.rows[0].ranking.warnings if self.rows[0].ranking else ()
+        return {"indexes": rows, "warnings": list(warnings)} | self.facts
+
+
+def retrieve(
+    corpus: Path | str,
+    *,
+    embedder: Path | str,
+    queries: Path | str | None = None,
+    qrels: Path | str | None = None,
+    indexes: Sequence[str] = ("exact",),
+    metrics: Sequence[str] = DEFAULT_MEASURES,
+    k: int = 100,
+    out: Path | str,
+    dimensions: int | None = None,
+    device: str | None = None,
+    cache: Path | None = None,
+    progress: Progress = lambda stage, done, total: None,
+) -> Retrieval:
+    """Measure a retriever end to end.
+
+    Args:
+        corpus: ``.jsonl`` with id and text, or a BEIR folder.
+        embedder: Sentence-transformers folder.
+        queries: ``.jsonl`` with id and text; from the BEIR folder when None.
+        qrels: TREC file, ``.jsonl`` or BEIR ``.tsv``; without judgments only the indexes are measured.
+        indexes: Of ``exact``, ``flat``, ``ivf``, ``hnsw``, ``ivfpq``; the exact search always runs.
+        metrics: Ranking measures.
+        k: Documents per query.
+        out: Folder for the runs (``run.<index>.trec``), the indexes and ``retrieve.json``.
+        dimensions: Keep the first dimensions of the vectors.
+        device: ``cpu``, ``cuda``, ``mps``.
+        cache: Folder of vectors; None is ``vectors`` under the user's cache.
+        progress: Called with stage, done and total.
+
+    Raises:
+        DataError: A file is wrong.
+        PrerequisiteError: The model, sentence-transformers or FAISS is missing.
+        UsageError: An unknown index.
+    """
+    unknown = [kind for kind in indexes if kind not in KINDS]
+    if unknown:
+        raise UsageError(f"Unknown index '{unknown[0]}'.", f"Known: {', '.join(KINDS)}")
+    files = locate(Path(corpus), Path(queries) if queries else None, Path(qrels) if qrels else None)
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    encoder = TextEncoder(Path(embedder), device=device, dimensions=dimensions, log=folder / "embed.log")
+    where = (cache or _cache()) / digest(encoder.fingerprint.encode()).hex()
+    asked = dict(texts(files[1]))
+    documents: list[str] = []
+
+    def corpus_texts() -> Iterable[str]:
+        for name, text in texts(files[0]):
+            documents.append(name)
+            yield text
+
+    total = sum(1 for _ in files[0].open("rb"))
+    store = VectorStore(where / "document", encoder.dimensions)
+    rows = store.add(corpus_texts(), encoder, "document", lambda done: progress("documents", done, total))
+    query_store = VectorStore(where / "query", encoder.dimensions)
+    query_rows = query_store.add(asked.values(), encoder, "query", lambda done: progress("queries", done, len(asked)))
+    vectors = query_store.take(query_rows)
+    truth = exact(vectors, store, rows, k)
+    grades = _grades(files[2])
+    names = list(asked)
+
+    def row(kind: str, setting: int | None, found: Found, build_s: float, size: int) -> Row:
+        label = kind if setting is None else f"{kind}-{setting}"
+        ranking = _scored(folder / f"run.{label}.trec", label, found, names, documents, grades, metrics)
+        rate = len(names) / max(1e-9, found.seconds)
+        return Row(kind, setting, agreement(found, truth, k), rate, build_s, size, ranking)
+
+    table = [row("exact", None, truth, 0.0, len(rows) * encoder.dimensions * 4)]
+    key = digest(rows.tobytes(), str(where).encode()).hex()[:12]
+    for kind in dict.fromkeys(kind for kind in indexes if kind != "exact"):
+        built = build(kind, store, rows, encoder.dimensions, folder / "indexes" / f"{kind}-{key}.faiss")
+        for setting in settings(kind, built.index, k):
+            found = search(kind, built, vectors, min(k, len(documents)), setting)
+            table.append(row(kind, setting, found, built.seconds, built.size_bytes))
+    facts = {
+        "documents": len(documents),
+        "queries": len(names),
+        "k": k,
+        "embedder": Path(embedder).name,
+        "dimensions": encoder.dimensions,
+        "encoded_now": encoder.n_texts,
+        "truncated": encoder.n_truncated,
+    }
+    result = Retrieval(tuple(table), facts)
+    (folder / "retrieve.json").write_bytes(msgspec.json.format(msgspec.json.encode(result.to_dict()), indent=2))
+    return result
+
+
+def _cache() -> Path:
+    own = os.environ.get("GPUEVAL_CACHE")
+    return Path(own or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpueval") / "vectors"
+
+
+def _grades(qrels: Path | None) -> Any:
+    return beir_grades(qrels) if qrels is not None and qrels.suffix == ".tsv" else qrels
+
+
+def _scored(
+    file: Path,
+    label: str,
+    found: Found,
+    queries: Sequence[str],
+    documents: Sequence[str],
+    grades: Any,
+    metrics: Sequence[str],
+) -> RankResult | None:
+    lists: dict[str, list[str]] = {}
+    with file.open("w", encoding="utf-8") as stream:
+        for query, names, scores in lists_of(found, queries, documents):
+            lists[query] = names
+            if not any(character.isspace() for name in (query, *names) for character in name):
+                for place, (name, score) in enumerate(zip(names, scores, strict=True), start=1):
+                    stream.write(f"{query} Q0 {name} {place} {np.float32(score)!s} gpueval-{label}\n")
+    return rank(lists, grades, metrics=metrics) if grades is not None else None

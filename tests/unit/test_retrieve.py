@@ -1,0 +1,180 @@
+"""Corpora, stored vectors, exact and FAISS search, with an encoder that needs no model."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpueval.engines.text_encoder import batches
+from gpueval.errors import DataError, UsageError
+from gpueval.retrieval.corpus import beir_grades, locate, texts
+from gpueval.retrieval.search import agreement, build, exact, lists_of, search, settings
+from gpueval.retrieval.vectors import VectorStore
+
+
+class Hashed:
+    """Maps a text to a vector that its words decide."""
+
+    dimensions = 16
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def encode(self, some, kind, progress=None):
+        self.asked += some
+        found = np.zeros((len(some), self.dimensions), np.float32)
+        for row, text in zip(found, some, strict=True):
+            for word in text.split():
+                row += np.random.default_rng(
+                    int.from_bytes(blake2b((word + kind).encode(), digest_size=4).digest(), "big")
+                ).normal(size=self.dimensions)
+        return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
+
+
+def test_batches_hold_every_text_once_within_the_token_budget() -> None:
+    lengths = np.array([5, 900, 30, 30, 2, 512, 7, 9000])
+    found = list(batches(lengths, 1000))
+    assert sorted(np.concatenate(found).tolist()) == list(range(8))
+    for rows in found:
+        assert len(rows) == 1 or len(rows) * lengths[rows].max() <= 1000
+    assert list(batches(np.zeros(0, np.int64))) == []
+
+
+def test_a_text_is_encoded_once_and_a_crash_between_the_files_costs_one_block(tmp_path) -> None:
+    encoder = Hashed()
+    store = VectorStore(tmp_path, 16)
+    rows = store.add(["a b", "c", "a b"], encoder, "document")
+    assert rows.tolist() == [0, 1, 0]
+    assert encoder.asked == ["a b", "c"]
+    again = VectorStore(tmp_path, 16)
+    assert again.add(["c", "d"], encoder, "document").tolist() == [1, 2]
+    assert encoder.asked == ["a b", "c", "d"]
+    with (tmp_path / "vectors.f32").open("ab") as stream:  # vectors without keys: the process was killed in between
+        stream.write(bytes(100))
+    torn = VectorStore(tmp_path, 16)
+    assert len(torn) == 3
+    assert torn.add(["e"], encoder, "document").tolist() == [3]
+    assert np.allclose(torn.take(np.array([3, 0])), Hashed().encode(["e", "a b"], "document"))
+
+
+@pytest.fixture
+def store(tmp_path):
+    """500 documents, some of them twice."""
+    names = [f"w{i % 190} w{i % 7}" for i in range(500)]
+    made = VectorStore(tmp_path / "vectors", 16)
+    return made, made.add(names, Hashed(), "document")
+
+
+def brute(queries, vectors, k):
+    scores = queries @ vectors.T
+    return np.array([sorted(range(len(row)), key=lambda i: (-row[i], i))[:k] for row in scores])
+
+
+def test_exact_search_equals_brute_force_with_ties_and_in_small_blocks(store, monkeypatch) -> None:
+    made, rows = store
+    vectors = made.take(rows)
+    queries = Hashed().encode([f"w{i}" for i in range(20)], "document")
+    wanted = brute(queries, vectors, 30)
+    for size in (500, 64, 7):
+        blocks = VectorStore.blocks
+        monkeypatch.setattr(VectorStore, "blocks", lambda self, r, size=size, blocks=blocks: blocks(self, r, size))
+        found = exact(queries, made, rows, 30)
+        scores = np.take_along_axis(queries @ vectors.T, wanted, 1)
+        assert np.allclose(found.scores, scores, atol=1e-6)
+        assert (found.documents == wanted).mean() > 0.97  # equal documents may differ in the last bit between blocks
+        monkeypatch.undo()
+    assert exact(queries, made, rows[:5], 30).documents.shape == (20, 5)
+
+
+def test_equal_scores_go_to_the_lower_document(tmp_path) -> None:
+    made = VectorStore(tmp_path, 16)
+    rows = made.add(["same", "other", "same", "same"], Hashed(), "document")
+    found = exact(Hashed().encode(["same"], "document"), made, rows, 3)
+    assert found.documents.tolist() == [[0, 2, 3]]
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
+def test_faiss_indexes_agree_with_the_exact_search_and_are_reused(store, tmp_path, kind) -> None:
+    pytest.importorskip("faiss", reason="pip install 'gpueval[retrieve]'")
+    made, rows = store
+    queries = Hashed().encode([f"w{i} w{i % 7}" for i in range(50)], "document")
+    truth = exact(queries, made, rows, 10)
+    file = tmp_path / f"{kind}.faiss"
+    built = build(kind, made, rows, 16, file)
+    widest = settings(kind, built.index, 10)[-1]
+    found = search(kind, built, queries, 10, widest)
+    assert np.allclose(found.scores[:, 0], truth.scores[:, 0], atol=1e-5)
+    if kind == "flat":
+        assert np.allclose(found.scores, truth.scores, atol=1e-5)
+    assert agreement(found, truth, 10) > 0.6  # repeated documents share their scores
+    again = build(kind, made, rows, 16, file)
+    assert again.seconds == 0
+    assert np.array_equal(search(kind, again, queries, 10, widest).documents, found.documents)
+
+
+def test_product_quantisation_says_that_it_needs_more_documents(store, tmp_path) -> None:
+    pytest.importorskip("faiss", reason="pip install 'gpueval[retrieve]'")
+    made, rows = store
+    with pytest.raises(UsageError, match="needs 10,000 documents"):
+        build("ivfpq", made, rows, 16, tmp_path / "i.faiss")
+
+
+def test_lists_leave_out_places_that_no_document_took() -> None:
+    from gpueval.retrieval.search import Found
+
+    found = Found(np.array([[1, -1]]), np.array([[0.5, -1.0]], np.float32), 1.0)
+    assert list(lists_of(found, ["q"], ["a", "b"])) == [("q", ["b"], [0.5])]
+
+
+def folder(path: Path) -> Path:
+    (path / "qrels").mkdir(parents=True)
+    (path / "corpus.jsonl").write_text(
+        '{"_id": "d1", "title": "Cats", "text": "purr"}\n{"_id": "d2", "text": "bark"}\n'
+    )
+    (path / "queries.jsonl").write_text('{"_id": "q1", "text": "who barks"}\n')
+    (path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t1\n")
+    return path
+
+
+def test_a_beir_folder_is_found_and_read(tmp_path) -> None:
+    corpus, queries, qrels = locate(folder(tmp_path), None, None)
+    assert dict(texts(corpus)) == {"d1": "Cats purr", "d2": "bark"}
+    assert dict(texts(queries)) == {"q1": "who barks"}
+    assert beir_grades(qrels) == {"q1": {"d2": 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"_id": "a"}\n', "line 1, field 'text': is missing"),
+        ('{"text": "a"}\n', "line 1, field 'id': is missing"),
+        ('{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n', "line 2, field 'id': '1' is used twice"),
+        ("{\n", "line 1: is no JSON"),
+        ("", "holds no line"),
+    ],
+)
+def test_wrong_corpora_are_named_with_line_and_field(tmp_path, content, words) -> None:
+    (tmp_path / "c.jsonl").write_text(content)
+    with pytest.raises(DataError, match=words):
+        list(texts(tmp_path / "c.jsonl"))
+
+
+def test_missing_parts_are_named(tmp_path) -> None:
+    made = folder(tmp_path)
+    with pytest.raises(DataError, match="field 'queries': is missing"):
+        locate(made / "corpus.jsonl", None, None)
+    with pytest.raises(DataError, match=r"nowhere\.jsonl: does not exist"):
+        locate(made / "corpus.jsonl", made / "nowhere.jsonl", None)
+    (made / "qrels" / "test.tsv").write_text("q1\td2\tmuch\n")
+    with pytest.raises(DataError, match="line 1: is not"):
+        beir_grades(made / "qrels" / "test.tsv")
+
+
+def test_an_unknown_index_is_a_usage_error(tmp_path) -> None:
+    from gpueval.retrieval.retrieve import retrieve
+
+    with pytest.raises(UsageError, match="Unknown index 'lsh'"):
+        retrieve(folder(tmp_path), embedder="x", indexes=["lsh"], out=tmp_path / "out")
