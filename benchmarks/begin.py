@@ -16,6 +16,7 @@ import csv
 import json
 from pathlib import Path
 
+from result_rows import emit
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 
@@ -54,11 +55,7 @@ def main() -> None:
         "load_s": round(facts["timing_s"]["start"], 1),
         "requests": facts["requests"],
     }
-    line = json.dumps(result)
-    print(line)
-    if options.out:
-        with options.out.open("a") as file:
-            file.write(line + "\n")
+    emit(result, options.out)
 
 
 if __name__ == "__main__":

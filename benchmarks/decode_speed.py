@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from result_rows import emit
 from scipy.optimize import least_squares
 
 from gpueval.sizing.hardware.catalogue import entries
@@ -150,11 +150,7 @@ def main() -> None:
         "baseline_055": summary(base),
         "fitted": {name: round(value, 4) for name, value in fitted.items()},
     }
-    line = json.dumps(result)
-    print(json.dumps(result, indent=1))
-    if options.out:
-        with options.out.open("a") as file:
-            file.write(line + "\n")
+    emit(result, options.out)
 
 
 def group(row: dict[str, object]) -> str:

@@ -8,13 +8,13 @@ Same model, same process, same texts; vectors must agree to 1e-5. Each way runs 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from result_rows import emit
 
 from gpueval.engines.text_encoder import TextEncoder
 from gpueval.retrieval.corpus import texts
@@ -45,15 +45,12 @@ def main() -> None:
     model = encoder._model  # the very same weights for both
     theirs_s, theirs = best(lambda: model.encode(some, normalize_embeddings=True, show_progress_bar=False))
     ours_s, ours = best(lambda: encoder.encode(some, "document"))
-    line = json.dumps({
+    row = {
         "benchmark": "encode_speed", "texts": len(some), "model": options.embedder.name, "cores": os.cpu_count(),
         "ours_texts_per_s": round(len(some) / ours_s, 1), "theirs_texts_per_s": round(len(some) / theirs_s, 1),
         "ratio": round(theirs_s / ours_s, 2), "largest_difference": float(np.abs(ours - theirs).max()),
-    })  # fmt: skip
-    print(line)
-    if options.out:
-        with options.out.open("a") as file:
-            file.write(line + "\n")
+    }  # fmt: skip
+    emit(row, options.out)
 
 
 if __name__ == "__main__":

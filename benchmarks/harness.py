@@ -21,6 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from result_rows import emit
+
 
 def measure(n_samples: int, folder: Path) -> dict[str, object]:
     """Run one size in this process."""
@@ -86,10 +88,7 @@ def main() -> None:
         done = subprocess.run(
             [sys.executable, __file__, str(size), "--inner"], capture_output=True, text=True, check=True
         )
-        print(done.stdout, end="", flush=True)
-        if options.out:
-            with options.out.open("a") as file:
-                file.write(done.stdout)
+        emit(json.loads(done.stdout), options.out)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from result_rows import emit
 
 TOOLS = {
     "gpueval": """
@@ -104,10 +105,7 @@ def main() -> None:
                 "peak_mib": round(found["peak_mib"]), "times_ours": round(found["seconds"] / ours["seconds"], 2),
                 "largest_difference_of_means": worst,
             }  # fmt: skip
-            print(json.dumps(line), flush=True)
-            if options.out:
-                with options.out.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
+            emit(line, options.out)
 
 
 if __name__ == "__main__":

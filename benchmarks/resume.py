@@ -22,6 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from result_rows import emit
+
 
 def stored(folder: Path) -> int:
     """Count the replies in a run folder's store."""
@@ -85,23 +87,18 @@ def main() -> None:
             if a["p"] is not None and b["p"] is not None
         ]
         values = [[{k: v["value"] for k, v in row["scores"].items()} for row in run] for run in (first, second)]  # type: ignore[attr-defined]
-        line = json.dumps(
-            {
-                "benchmark": "resume",
-                "kills": options.kills,
-                "requests": total,
-                "stored_after_each_kill": kept,
-                "asked_in_the_last_life": facts["requests"]["n_requests"] - facts["requests"]["n_reused"],
-                "values_equal": values[0] == values[1],
-                "n_values_that_differ": sum(a != b for a, b in zip(*values, strict=True)),
-                "largest_difference_of_p": max(apart, default=0.0),
-                "wall_s": round(time.perf_counter() - began, 1),
-            }
-        )
-        print(line)
-        if options.out:
-            with options.out.open("a") as file:
-                file.write(line + "\n")
+        row = {
+            "benchmark": "resume",
+            "kills": options.kills,
+            "requests": total,
+            "stored_after_each_kill": kept,
+            "asked_in_the_last_life": facts["requests"]["n_requests"] - facts["requests"]["n_reused"],
+            "values_equal": values[0] == values[1],
+            "n_values_that_differ": sum(a != b for a, b in zip(*values, strict=True)),
+            "largest_difference_of_p": max(apart, default=0.0),
+            "wall_s": round(time.perf_counter() - began, 1),
+        }
+        emit(row, options.out)
 
 
 if __name__ == "__main__":

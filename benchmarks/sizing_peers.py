@@ -17,6 +17,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from result_rows import emit
+
 from gpueval.sizing.model import load_model
 from gpueval.sizing.model.layers import fixed_bytes_per_sequence, growing_bytes_per_token
 
@@ -63,14 +65,13 @@ def main() -> None:
     options = parser.parse_args()
     if not shutil.which("llmfit"):
         raise SystemExit("llmfit is not installed: pip install llmfit==1.1.17")
-    lines = []
     for preset, (published, file_gib) in MODELS.items():
         spec = load_model(preset, "q4_k_m")
         cache = growing_bytes_per_token(spec.layers, 2) * TOKENS + fixed_bytes_per_sequence(
             spec.layers, 2, 2, 1, TOKENS
         )
         their_weights, their_cache = llmfit(published)
-        lines.append(
+        emit(
             {
                 "benchmark": "sizing_peers",
                 "model": preset,
@@ -81,12 +82,9 @@ def main() -> None:
                     "file": file_gib,
                 },
                 "kv_gib": {"gpueval": round(cache / 2**30, 3), "llmfit": round(their_cache, 3)},
-            }
+            },
+            options.out,
         )
-        print(json.dumps(lines[-1]))
-    if options.out:
-        with options.out.open("a") as file:
-            file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from result_rows import emit
+
 from gpueval.sizing.kv_blocks import layout
 from gpueval.sizing.memory import GIB, Load, estimate, kv_element_bytes
 from gpueval.sizing.model import ModelSpec, from_config, load_model, presets
@@ -172,10 +174,7 @@ def main() -> None:
         "worst": max(budget),
         "inside_range": sum(row["budget"]["inside"] for row in rows if "budget" in row),
     }
-    print(json.dumps(summary))
-    if options.out:
-        with options.out.open("a") as file:
-            file.write(json.dumps(summary) + "\n")
+    emit(summary, options.out)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from gpueval.lazy import require
 from gpueval.retrieval.vectors import Rows, Vectors, VectorStore
 
 KINDS = ("exact", "flat", "ivf", "hnsw", "ivfpq")
-_QUERY_BLOCK = 1024
+_QUERY_BLOCK, _DOCUMENT_BLOCK = 256, 16_384
+"""Their scores (16 MiB) stay in the processor's cache."""
 _TRAIN_PER_LIST = 64
 _LISTS_LOOKED_INTO = (1, 4, 16, 64)
 _CANDIDATES_PER_RESULT = (1, 2, 8)
@@ -48,30 +49,36 @@ def exact(queries: Vectors, store: VectorStore, rows: Rows, k: int) -> Found:
     best = np.full((len(queries), k), -np.inf, np.float32)
     number = np.full((len(queries), k), -1, np.int64)
     first = 0
-    for block in store.blocks(rows):
+    for block in store.blocks(rows, _DOCUMENT_BLOCK):
         for start in range(0, len(queries), _QUERY_BLOCK):
             at = slice(start, start + _QUERY_BLOCK)
-            scores = queries[at] @ block.T
-            width = min(k, scores.shape[1])
-            kept = _top(scores, width)
-            merged = np.concatenate([best[at], np.take_along_axis(scores, kept, 1)], axis=1)
-            numbers = np.concatenate([number[at], kept + first], axis=1)
-            order = np.lexsort((numbers, -merged), axis=1)[:, :k]
-            best[at], number[at] = np.take_along_axis(merged, order, 1), np.take_along_axis(numbers, order, 1)
+            best[at], number[at] = _merged(best[at], number[at], queries[at] @ block.T, first)
         first += len(block)
     return Found(number, best, time.perf_counter() - began)
 
 
-def _top(scores: Vectors, k: int) -> NDArray[np.int64]:
-    """Columns of the k largest scores of every row; of equal ones at the border those with the lowest number."""
-    if k == scores.shape[1]:
-        return np.broadcast_to(np.arange(k), scores.shape)
-    border = np.partition(scores, scores.shape[1] - k, axis=1)[:, scores.shape[1] - k]
-    above = scores > border[:, None]
-    at_border = scores == border[:, None]
-    room = k - above.sum(axis=1)
-    kept = above | (at_border & (np.cumsum(at_border, axis=1) <= room[:, None]))
-    return np.nonzero(kept)[1].reshape(len(scores), k)
+def _merged(best: Vectors, number: NDArray[np.int64], scores: Vectors, first: int) -> tuple[Vectors, NDArray[np.int64]]:
+    """Merge a block's scores into the best k so far; later documents must be better, not equal, to get in."""
+    k = best.shape[1]
+    floor = best[:, -1:]
+    if not np.isfinite(floor).all() and scores.shape[1] > k:  # the first block: its own k-th score is a floor too
+        border = np.partition(scores, scores.shape[1] - k, axis=1)[:, scores.shape[1] - k, None]
+        floor = np.maximum(floor, np.nextafter(border, np.float32(-np.inf)))
+    row, column = np.nonzero(scores > floor)
+    if not len(row):
+        return best, number
+    counts = np.bincount(row, minlength=len(best))
+    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    width = int(counts.max())
+    candidates = np.full((len(best), width), -np.inf, np.float32)
+    candidates[row, place] = scores[row, column]
+    numbers = np.full((len(best), width), np.iinfo(np.int64).max)
+    numbers[row, place] = column + first
+    merged = np.concatenate([best, candidates], axis=1)
+    merged_numbers = np.concatenate([number, numbers], axis=1)
+    order = np.lexsort((merged_numbers, -merged), axis=1)[:, :k]
+    kept = np.take_along_axis(merged_numbers, order, 1)
+    return np.take_along_axis(merged, order, 1), np.where(kept == np.iinfo(np.int64).max, -1, kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def test_exact_search_equals_brute_force_with_ties_and_in_small_blocks(store, mo
     wanted = brute(queries, vectors, 30)
     for size in (500, 64, 7):
         blocks = VectorStore.blocks
-        monkeypatch.setattr(VectorStore, "blocks", lambda self, r, size=size, blocks=blocks: blocks(self, r, size))
+        monkeypatch.setattr(VectorStore, "blocks", lambda self, r, _=0, size=size, blocks=blocks: blocks(self, r, size))
         found = exact(queries, made, rows, 30)
         scores = np.take_along_axis(queries @ vectors.T, wanted, 1)
         assert np.allclose(found.scores, scores, atol=1e-6)
