@@ -92,22 +92,20 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep a second process out of the run folder; the lock dies with the process."""
+def locked(folder: Path, remedy: str = "Wait for it, or choose another --out.") -> Iterator[None]:
+    """Keep a second process out of a folder; the lock dies with the process."""
     import fcntl
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / ".lock").open("w")
     except OSError as error:
-        raise PrerequisiteError(f"The run folder {folder} cannot be written: {error.strerror}.") from error
+        raise PrerequisiteError(f"The folder {folder} cannot be written: {error.strerror}.") from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise UsageError(
-                f"Another process is working in {folder}.", "Wait for it, or choose another --out."
-            ) from error
+            raise UsageError(f"Another process is working in {folder}.", remedy) from error
         try:
             yield
         except OSError as error:

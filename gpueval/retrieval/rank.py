@@ -145,30 +145,59 @@ def rank(
         raise UsageError(f"{run} holds no ranked lists.", "A line needs retrieved_ids.")
     if judged.judgments is None:
         raise UsageError("There are no relevance judgments.", "Give --qrels, or lines with relevant_ids or grades.")
-    found = score(source.run, judged.judgments, measures, level)
+    second = _source(other, ties).run if other is not None else None
+    if other is not None and second is None:
+        raise UsageError(f"{other} holds no ranked lists.", "A line needs retrieved_ids.")
+    groups = dict(source.groups) | dict(judged.groups)
+    return rank_run(
+        source.run, judged.judgments, measures, other=second, ties=ties, missing=missing, level=level, groups=groups
+    )
+
+
+def rank_run(
+    run: Run,
+    judgments: Judgments,
+    measures: Sequence[Measure],
+    *,
+    other: Run | None = None,
+    ties: Ties = "input",
+    missing: Literal["zero", "skip"] = "zero",
+    level: float = 1.0,
+    groups: Mapping[str, str] | None = None,
+) -> RankResult:
+    """Score lists that were read already; see :func:`rank`."""
+    found = score(run, judgments, measures, level)
     kept = ~found.missing if missing == "skip" else np.ones(len(found.queries), bool)
     comparison: dict[str, Comparison] = {}
     if other is not None:
-        second = _source(other, ties)
-        if second.run is None:
-            raise UsageError(f"{other} holds no ranked lists.")
-        against = score(second.run, judged.judgments, measures, level)
+        against = score(other, judgments, measures, level)
         both = kept & ~against.missing if missing == "skip" else kept
         names = [query for query, keep in zip(found.queries, both, strict=True) if keep]
         comparison = compare(names, _kept(found, both), _kept(against, both))
     values = _kept(found, kept)
     queries = tuple(query for query, keep in zip(found.queries, kept, strict=True) if keep)
-    total = len(judged.judgments.queries)
-    groups = dict(source.groups) | dict(judged.groups)
     return RankResult(
-        {name: _mean(column, total) for name, column in values.items()},
-        _by_group(queries, values, groups),
+        {name: _mean(column, len(judgments.queries)) for name, column in values.items()},
+        _by_group(queries, values, groups or {}),
         queries,
         values,
         comparison,
         ties,
-        _warnings(source.run, judged.judgments, found, missing),
+        _warnings(run, judgments, found, missing),
     )
+
+
+def read_any_judgments(given: Path | str | Mapping[str, Mapping[str, float]]) -> Judgments:
+    """Read judgments from any form that :func:`rank` takes.
+
+    Raises:
+        DataError: The file is wrong.
+        UsageError: It holds none.
+    """
+    found = _source(given, "input", judgments=True).judgments
+    if found is None:
+        raise UsageError(f"{given} holds no relevance judgments.", "A line needs relevant_ids or grades.")
+    return found
 
 
 def _kept(found: Scores, kept: Any) -> dict[str, Floats]:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from gpueval.engines.text_encoder import TextEncoder
 from gpueval.errors import UsageError
 from gpueval.fingerprint import digest
 from gpueval.retrieval.corpus import beir_grades, locate, texts
-from gpueval.retrieval.rank import DEFAULT_MEASURES, RankResult, rank
+from gpueval.retrieval.measures import Measure, parse
+from gpueval.retrieval.rank import DEFAULT_MEASURES, RankResult, rank_run, read_any_judgments
 from gpueval.retrieval.search import KINDS, Found, agreement, build, exact, lists_of, search, settings
-from gpueval.retrieval.vectors import VectorStore
+from gpueval.retrieval.trec import Judgments, run_from_lists
+from gpueval.retrieval.vectors import Rows, Vectors, VectorStore
+from gpueval.run_folder import locked
 
 Progress = Callable[[str, int, int], None]
 
@@ -114,54 +116,91 @@ def retrieve(
     unknown = [kind for kind in indexes if kind not in KINDS]
     if unknown:
         raise UsageError(f"Unknown index '{unknown[0]}'.", f"Known: {', '.join(KINDS)}")
+    measures = [parse(name) for name in metrics]
     files = locate(Path(corpus), Path(queries) if queries else None, Path(qrels) if qrels else None)
+    judgments = _judgments(files[2])  # what is wrong is said before anything is encoded
+    asked = dict(texts(files[1]))
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     encoder = TextEncoder(Path(embedder), device=device, dimensions=dimensions, log=folder / "embed.log")
     where = (cache or _cache()) / digest(encoder.fingerprint.encode()).hex()
-    asked = dict(texts(files[1]))
-    documents: list[str] = []
-
-    def corpus_texts() -> Iterable[str]:
-        for name, text in texts(files[0]):
-            documents.append(name)
-            yield text
-
-    total = sum(1 for _ in files[0].open("rb"))
-    store = VectorStore(where / "document", encoder.dimensions)
-    rows = store.add(corpus_texts(), encoder, "document", lambda done: progress("documents", done, total))
-    query_store = VectorStore(where / "query", encoder.dimensions)
-    query_rows = query_store.add(asked.values(), encoder, "query", lambda done: progress("queries", done, len(asked)))
-    vectors = query_store.take(query_rows)
-    truth = exact(vectors, store, rows, k)
-    grades = _grades(files[2])
-    names = list(asked)
-
-    def row(kind: str, setting: int | None, found: Found, build_s: float, size: int) -> Row:
-        label = kind if setting is None else f"{kind}-{setting}"
-        ranking = _scored(folder / f"run.{label}.trec", label, found, names, documents, grades, metrics)
-        rate = len(names) / max(1e-9, found.seconds)
-        return Row(kind, setting, agreement(found, truth, k), rate, build_s, size, ranking)
-
-    table = [row("exact", None, truth, 0.0, len(rows) * encoder.dimensions * 4)]
-    key = digest(rows.tobytes(), str(where).encode()).hex()[:12]
-    for kind in dict.fromkeys(kind for kind in indexes if kind != "exact"):
-        built = build(kind, store, rows, encoder.dimensions, folder / "indexes" / f"{kind}-{key}.faiss")
-        for setting in settings(kind, built.index, k):
-            found = search(kind, built, vectors, min(k, len(documents)), setting)
-            table.append(row(kind, setting, found, built.seconds, built.size_bytes))
+    with locked(where, "Wait for it: two processes would encode the same texts twice."):
+        task = _encoded(files[0], asked, encoder, where, progress)
+        table = _searched(task, indexes, k, folder, judgments, measures)
     facts = {
-        "documents": len(documents),
-        "queries": len(names),
+        "documents": len(task.documents),
+        "queries": len(asked),
         "k": k,
         "embedder": Path(embedder).name,
         "dimensions": encoder.dimensions,
         "encoded_now": encoder.n_texts,
         "truncated": encoder.n_truncated,
     }
-    result = Retrieval(tuple(table), facts)
+    result = Retrieval(table, facts)
     (folder / "retrieve.json").write_bytes(msgspec.json.format(msgspec.json.encode(result.to_dict()), indent=2))
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Everything encoded: names of documents and queries, the documents' vectors on disk, the queries' in memory."""
+
+    documents: list[str]
+    store: VectorStore
+    rows: Rows
+    queries: list[str]
+    vectors: Vectors
+    key: str
+
+
+def _encoded(corpus: Path, asked: Mapping[str, str], encoder: TextEncoder, where: Path, progress: Progress) -> _Task:
+    documents: list[str] = []
+
+    def corpus_texts() -> Iterable[str]:
+        for name, text in texts(corpus):
+            documents.append(name)
+            yield text
+
+    with corpus.open("rb") as lines:
+        total = sum(1 for _ in lines)
+    store = VectorStore(where / "document", encoder.dimensions)
+    rows = store.add(corpus_texts(), encoder, "document", lambda done: progress("documents", done, total))
+    query_store = VectorStore(where / "query", encoder.dimensions)
+    query_rows = query_store.add(asked.values(), encoder, "query", lambda done: progress("queries", done, len(asked)))
+    key = digest(store.digest_of(rows).encode(), encoder.fingerprint.encode()).hex()[:12]
+    return _Task(documents, store, rows, list(asked), query_store.take(query_rows), key)
+
+
+def _searched(
+    task: _Task,
+    indexes: Sequence[str],
+    k: int,
+    folder: Path,
+    judgments: Judgments | None,
+    measures: Sequence[Measure],
+) -> tuple[Row, ...]:
+    """Search exactly, then with every index and setting."""
+    dimensions = task.vectors.shape[1]
+    truth = exact(task.vectors, task.store, task.rows, k)
+
+    def row(kind: str, setting: int | None, found: Found, build_s: float, size: int) -> Row:
+        label = kind if setting is None else f"{kind}-{setting}"
+        lists = dict(lists_of(found, task.queries, task.documents))
+        _write_run(folder / f"run.{label}.trec", label, lists)
+        ranking = None
+        if judgments is not None:
+            ordered = run_from_lists({query: names for query, (names, _) in lists.items()}, {}, "input")
+            ranking = rank_run(ordered, judgments, measures)
+        rate = len(task.queries) / max(1e-9, found.seconds)
+        return Row(kind, setting, agreement(found, truth, k), rate, build_s, size, ranking)
+
+    table = [row("exact", None, truth, 0.0, len(task.rows) * dimensions * 4)]
+    for kind in dict.fromkeys(kind for kind in indexes if kind != "exact"):
+        built = build(kind, task.store, task.rows, dimensions, folder / "indexes" / f"{kind}-{task.key}.faiss")
+        for setting in settings(kind, built.index, k):
+            found = search(kind, built, task.vectors, min(k, len(task.documents)), setting)
+            table.append(row(kind, setting, found, built.seconds, built.size_bytes))
+    return tuple(table)
 
 
 def _cache() -> Path:
@@ -169,24 +208,17 @@ def _cache() -> Path:
     return Path(own or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpueval") / "vectors"
 
 
-def _grades(qrels: Path | None) -> Any:
-    return beir_grades(qrels) if qrels is not None and qrels.suffix == ".tsv" else qrels
+def _judgments(qrels: Path | None) -> Judgments | None:
+    if qrels is None:
+        return None
+    return read_any_judgments(beir_grades(qrels) if qrels.suffix == ".tsv" else qrels)
 
 
-def _scored(
-    file: Path,
-    label: str,
-    found: Found,
-    queries: Sequence[str],
-    documents: Sequence[str],
-    grades: Any,
-    metrics: Sequence[str],
-) -> RankResult | None:
-    lists: dict[str, list[str]] = {}
+def _write_run(file: Path, label: str, lists: Mapping[str, tuple[list[str], list[float]]]) -> None:
+    """Write a TREC run; an id with a blank in it cannot stand in one, so its query is left out there."""
     with file.open("w", encoding="utf-8") as stream:
-        for query, names, scores in lists_of(found, queries, documents):
-            lists[query] = names
-            if not any(character.isspace() for name in (query, *names) for character in name):
-                for place, (name, score) in enumerate(zip(names, scores, strict=True), start=1):
-                    stream.write(f"{query} Q0 {name} {place} {np.float32(score)!s} gpueval-{label}\n")
-    return rank(lists, grades, metrics=metrics) if grades is not None else None
+        for query, (names, scores) in lists.items():
+            if any(character.isspace() for name in (query, *names) for character in name):
+                continue
+            for place, (name, score) in enumerate(zip(names, scores, strict=True), start=1):
+                stream.write(f"{query} Q0 {name} {place} {score!r} gpueval-{label}\n")

@@ -182,8 +182,8 @@ def agreement(found: Found, truth: Found, k: int) -> float:
 
 def lists_of(
     found: Found, queries: Sequence[str], documents: Sequence[str]
-) -> Iterator[tuple[str, list[str], list[float]]]:
-    """Yield query, documents and scores by name."""
+) -> Iterator[tuple[str, tuple[list[str], list[float]]]]:
+    """Yield each query with its documents' names and scores."""
     for query, row, scores in zip(queries, found.documents.tolist(), found.scores.tolist(), strict=True):
         kept = [(documents[number], score) for number, score in zip(row, scores, strict=True) if number >= 0]
-        yield query, [name for name, _ in kept], [score for _, score in kept]
+        yield query, ([name for name, _ in kept], [score for _, score in kept])

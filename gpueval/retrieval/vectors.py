@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpueval.fingerprint import DIGEST_BYTES, text_digest
+from gpueval.fingerprint import DIGEST_BYTES, digest, text_digest
 
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -77,6 +77,11 @@ class VectorStore:
             rows += [self._row[key] for key in keys]
             progress(len(rows))
         return np.array(rows, np.int64)
+
+    def digest_of(self, rows: Rows) -> str:
+        """Identify the texts behind some rows, in their order, whatever rows they have here."""
+        keys = np.frombuffer(self._keys.read_bytes(), np.uint8).reshape(-1, DIGEST_BYTES)
+        return digest(keys[rows].tobytes()).hex()
 
     def take(self, rows: Rows) -> Vectors:
         """Read the vectors of some rows."""

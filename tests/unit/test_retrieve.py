@@ -60,6 +60,16 @@ def test_a_text_is_encoded_once_and_a_crash_between_the_files_costs_one_block(tm
     assert np.allclose(torn.take(np.array([3, 0])), Hashed().encode(["e", "a b"], "document"))
 
 
+def test_rows_are_identified_by_their_texts_not_by_their_numbers(tmp_path) -> None:
+    first, second = VectorStore(tmp_path / "1", 16), VectorStore(tmp_path / "2", 16)
+    one = first.add(["a", "b"], Hashed(), "document")
+    other = second.add(["c", "d"], Hashed(), "document")
+    assert one.tolist() == other.tolist()
+    assert first.digest_of(one) != second.digest_of(other)
+    again = second.add(["a", "b"], Hashed(), "document")
+    assert first.digest_of(one) == second.digest_of(again)
+
+
 @pytest.fixture
 def store(tmp_path):
     """500 documents, some of them twice."""
@@ -126,7 +136,7 @@ def test_lists_leave_out_places_that_no_document_took() -> None:
     from gpueval.retrieval.search import Found
 
     found = Found(np.array([[1, -1]]), np.array([[0.5, -1.0]], np.float32), 1.0)
-    assert list(lists_of(found, ["q"], ["a", "b"])) == [("q", ["b"], [0.5])]
+    assert list(lists_of(found, ["q"], ["a", "b"])) == [("q", (["b"], [0.5]))]
 
 
 def folder(path: Path) -> Path:
