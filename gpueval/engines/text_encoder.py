@@ -51,7 +51,7 @@ class TextEncoder:
             library = require("sentence_transformers", "embed")
             try:
                 self._model: Any = library.SentenceTransformer(str(folder), device=device, local_files_only=True)
-            except (OSError, ValueError) as error:
+            except Exception as error:  # each library below has its own errors for a bad file or device
                 raise EngineError(f"sentence-transformers cannot load {folder}: {error}") from error
         ask = getattr(self._model, "get_embedding_dimension", None) or self._model.get_sentence_embedding_dimension
         whole = int(ask())

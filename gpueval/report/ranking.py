@@ -49,9 +49,9 @@ def _show_comparison(console: Console, comparison: Mapping[str, Mapping[str, Any
         p = found["p_value"]
         table.add_row(
             escape(name),
-            f"{found['difference']:+.3f}",
+            "–" if found["difference"] is None else f"{found['difference']:+.3f}",
             _interval(found),
-            f"{p:.4f}" if p >= 0.0001 else "< 0.0001",
+            "–" if p is None else f"{p:.4f}" if p >= 0.0001 else "< 0.0001",
             f"{found['better']:,}",
             f"{found['worse']:,}",
         )
@@ -86,7 +86,8 @@ def show_retrieval(console: Console, body: Mapping[str, Any]) -> None:
     console.print(table)
     console.print(
         f"{body['documents']:,} documents, {body['queries']:,} queries, {body['embedder']} with {body['dimensions']} "
-        f"dimensions; {body['encoded_now']:,} texts encoded now, {body['truncated']:,} longer than the model reads",
+        f"dimensions; {body['encoded_now']:,} texts encoded now, "
+        f"{body['truncated']:,} of these longer than the model reads",
         highlight=False,
         soft_wrap=True,
     )

@@ -23,7 +23,8 @@ class Comparison:
     """One measure of two runs.
 
     Attributes:
-        difference: Mean of the other run minus the mean of this one.
+        n: Queries that both runs were scored on.
+        difference: Mean of the other run minus the mean of this one; None without a query.
         low: Lower end of the 95 % bootstrap interval of the mean difference.
         high: Upper end.
         p_value: Two-sided, by random sign flips; corrected by Holm over the measures of the comparison.
@@ -32,10 +33,11 @@ class Comparison:
         moved: The queries that moved most, with their difference.
     """
 
-    difference: float
+    n: int
+    difference: float | None
     low: float | None
     high: float | None
-    p_value: float
+    p_value: float | None
     better: int
     worse: int
     moved: tuple[tuple[str, float], ...]
@@ -58,10 +60,11 @@ def compare(
         interval = bootstrap_mean(difference)
         order = np.argsort(-np.abs(difference), kind="stable")[:most_moved]
         found[name] = Comparison(
-            float(difference.mean()) if len(difference) else 0.0,
+            len(difference),
+            float(difference.mean()) if len(difference) else None,
             interval[0] if interval else None,
             interval[1] if interval else None,
-            sign_flip_p(difference),
+            sign_flip_p(difference) if len(difference) else None,
             int((difference > 0).sum()),
             int((difference < 0).sum()),
             tuple((queries[i], float(difference[i])) for i in order if difference[i] != 0),
@@ -97,9 +100,9 @@ def sign_flip_p(difference: Floats, seed: int = 0) -> float:
 
 def _holm(found: dict[str, Comparison]) -> dict[str, Comparison]:
     """Correct p-values for several measures (Holm 1979)."""
-    order = sorted(found, key=lambda name: found[name].p_value)
-    corrected, least = {}, 0.0
-    for position, name in enumerate(order):
-        least = max(least, min(1.0, found[name].p_value * (len(order) - position)))
-        corrected[name] = replace(found[name], p_value=least)
-    return {name: corrected[name] for name in found}
+    raw = {name: one.p_value for name, one in found.items() if one.p_value is not None}
+    least = 0.0
+    for position, name in enumerate(sorted(raw, key=lambda name: raw[name])):
+        least = max(least, min(1.0, raw[name] * (len(raw) - position)))
+        raw[name] = least
+    return {name: replace(one, p_value=raw.get(name)) for name, one in found.items()}

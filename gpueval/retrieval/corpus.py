@@ -6,8 +6,8 @@ header and ``query-id``, ``corpus-id``, ``score``.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
 
 from gpueval.errors import DataError
@@ -37,22 +37,35 @@ def texts(path: Path) -> Iterator[tuple[str, str]]:
         raise DataError("holds no line", file=str(path))
 
 
+def is_beir(path: Path) -> bool:
+    """Whether judgments have BEIR's three columns (TREC's have four)."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as stream:
+            first = next((line for line in stream if line.strip()), "")
+    except OSError as error:
+        raise DataError(f"cannot be read: {error}", file=str(path)) from error
+    return len(first.split("\t")) == 3
+
+
 def beir_grades(path: Path) -> dict[str, dict[str, float]]:
-    """Read BEIR's tab-separated judgments.
+    """Read BEIR's tab-separated judgments; of repeated ones the first counts.
 
     Raises:
         DataError: A line is not of that form.
     """
     found: dict[str, dict[str, float]] = {}
-    with path.open(newline="", encoding="utf-8") as stream:
-        for line, row in enumerate(csv.reader(stream, delimiter="\t"), start=1):
-            if line == 1 and row[:1] == ["query-id"]:
+    with path.open(encoding="utf-8-sig", errors="backslashreplace") as stream:
+        for line, raw in enumerate(stream, start=1):
+            row = raw.rstrip("\r\n").split("\t")
+            if not raw.strip() or (line == 1 and row[0] == "query-id"):
                 continue
             try:
                 query, document, grade = row[0], row[1], float(row[2])
             except (IndexError, ValueError) as error:
                 raise DataError("is not 'query-id corpus-id score'", file=str(path), line=line) from error
-            found.setdefault(query, {})[document] = grade
+            if not isfinite(grade):
+                raise DataError(f"is '{row[2]}', no finite number", file=str(path), line=line, field="score")
+            found.setdefault(query, {}).setdefault(document, grade)
     return found
 
 

@@ -7,6 +7,7 @@ object from document to grade), and a ``group``.
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,14 +76,14 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 if not raw.strip():
                     continue
                 try:
-                    row = msgspec.json.decode(raw)
+                    row = msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf") if line == 1 else raw)
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     raise DataError(f"is no JSON: {error}", file=str(path), line=line) from error
                 if not isinstance(row, dict):
                     raise DataError("is not a JSON object", file=str(path), line=line)
                 yield line, row
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot be read: {error}", file=str(path)) from error
 
 
 def _texts(value: Any, file: str, line: int, name: str) -> list[str]:
@@ -98,4 +99,4 @@ def _numbers(value: Any, wanted: int, file: str, line: int) -> list[float]:
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300

@@ -1,6 +1,6 @@
 """Ranking measures, trec_eval's definitions, over all queries at once.
 
-For a query with documents at ranks i = 1.. of gain g_i (its grade; 0 when unjudged or below the level) and relevance
+For a query with documents at ranks i = 1.. of gain g_i (its grade; 0 when unjudged or negative) and relevance
 r_i = [grade >= level], R relevant documents in all:
 
 ==============  ====================================================================================

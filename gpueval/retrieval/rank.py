@@ -11,6 +11,7 @@ import numpy as np
 
 from gpueval.errors import DataError, UsageError
 from gpueval.retrieval.compare import Comparison, compare
+from gpueval.retrieval.corpus import beir_grades, is_beir
 from gpueval.retrieval.lists import read_lists
 from gpueval.retrieval.measures import Measure, Scores, parse, score
 from gpueval.retrieval.trec import Judgments, Run, Ties, judgments_from_grades, read_judgments, read_run, run_from_lists
@@ -82,6 +83,7 @@ class RankResult:
                     "ci_low": found.low,
                     "ci_high": found.high,
                     "p_value": found.p_value,
+                    "n_compared": found.n,
                     "better": found.better,
                     "worse": found.worse,
                     "moved": [{"query": query, "difference": value} for query, value in found.moved],
@@ -138,6 +140,8 @@ def rank(
         DataError: A file is wrong.
         UsageError: An unknown measure, or no judgments.
     """
+    if ties not in ("input", "trec") or missing not in ("zero", "skip") or not np.isfinite(level):
+        raise UsageError(f"ties={ties!r}, missing={missing!r}, level={level!r} do not go together with this command.")
     measures = [parse(name) for name in metrics]
     source = _source(run, ties)
     judged = _source(qrels, ties, judgments=True) if qrels is not None else source
@@ -169,11 +173,13 @@ def rank_run(
     found = score(run, judgments, measures, level)
     kept = ~found.missing if missing == "skip" else np.ones(len(found.queries), bool)
     comparison: dict[str, Comparison] = {}
+    remarks: tuple[str, ...] = ()
     if other is not None:
         against = score(other, judgments, measures, level)
         both = kept & ~against.missing if missing == "skip" else kept
         names = [query for query, keep in zip(found.queries, both, strict=True) if keep]
         comparison = compare(names, _kept(found, both), _kept(against, both))
+        remarks = tuple(f"the other run: {text}" for text in _warnings(other, judgments, against, missing))
     values = _kept(found, kept)
     queries = tuple(query for query, keep in zip(found.queries, kept, strict=True) if keep)
     return RankResult(
@@ -183,7 +189,7 @@ def rank_run(
         values,
         comparison,
         ties,
-        _warnings(run, judgments, found, missing),
+        _warnings(run, judgments, found, missing) + remarks,
     )
 
 
@@ -225,8 +231,18 @@ def _by_group(
 
 def _source(given: Any, ties: Ties, *, judgments: bool = False) -> _Source:
     if isinstance(given, Mapping):
+        given = {str(query): found for query, found in given.items()}
         if judgments:
-            return _Source(None, judgments_from_grades(given))
+            grades = {query: {str(d): float(g) for d, g in found.items()} for query, found in given.items()}
+            if not all(np.isfinite(list(found.values())).all() for found in grades.values()):
+                raise UsageError("A grade is no finite number.")
+            return _Source(None, judgments_from_grades(grades))
+        if any(isinstance(found, Mapping) for found in given.values()):  # scores by document, as pytrec_eval takes them
+            scores = {query: [float(x) for x in found.values()] for query, found in given.items()}
+            return _Source(
+                run_from_lists({q: [str(d) for d in found] for q, found in given.items()}, scores, ties), None
+            )
+        given = {query: [str(document) for document in found] for query, found in given.items()}
         return _Source(run_from_lists(given, {}, ties), None)
     path = Path(given)
     if not path.is_file():
@@ -238,6 +254,8 @@ def _source(given: Any, ties: Ties, *, judgments: bool = False) -> _Source:
             judgments_from_grades(lists.grades) if lists.grades else None,
             lists.groups,
         )
+    if judgments and path.suffix != ".gz" and is_beir(path):
+        return _Source(None, judgments_from_grades(beir_grades(path)))
     return _Source(None, read_judgments(path)) if judgments else _Source(read_run(path, ties), None)
 
 

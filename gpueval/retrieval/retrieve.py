@@ -13,7 +13,7 @@ import msgspec
 from gpueval.engines.text_encoder import TextEncoder
 from gpueval.errors import UsageError
 from gpueval.fingerprint import digest
-from gpueval.retrieval.corpus import beir_grades, locate, texts
+from gpueval.retrieval.corpus import locate, texts
 from gpueval.retrieval.measures import Measure, parse
 from gpueval.retrieval.rank import DEFAULT_MEASURES, RankResult, rank_run, read_any_judgments
 from gpueval.retrieval.search import KINDS, Found, agreement, build, exact, lists_of, search, settings
@@ -121,7 +121,10 @@ def retrieve(
     judgments = _judgments(files[2])  # what is wrong is said before anything is encoded
     asked = dict(texts(files[1]))
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be a folder: {error.strerror}.", "Choose another --out.") from error
     encoder = TextEncoder(Path(embedder), device=device, dimensions=dimensions, log=folder / "embed.log")
     where = (cache or _cache()) / digest(encoder.fingerprint.encode()).hex()
     with locked(where, "Wait for it: two processes would encode the same texts twice."):
@@ -197,7 +200,7 @@ def _searched(
     table = [row("exact", None, truth, 0.0, len(task.rows) * dimensions * 4)]
     for kind in dict.fromkeys(kind for kind in indexes if kind != "exact"):
         built = build(kind, task.store, task.rows, dimensions, folder / "indexes" / f"{kind}-{task.key}.faiss")
-        for setting in settings(kind, built.index, k):
+        for setting in settings(kind, built.index, min(k, len(task.documents))):
             found = search(kind, built, task.vectors, min(k, len(task.documents)), setting)
             table.append(row(kind, setting, found, built.seconds, built.size_bytes))
     return tuple(table)
@@ -211,7 +214,7 @@ def _cache() -> Path:
 def _judgments(qrels: Path | None) -> Judgments | None:
     if qrels is None:
         return None
-    return read_any_judgments(beir_grades(qrels) if qrels.suffix == ".tsv" else qrels)
+    return read_any_judgments(qrels)
 
 
 def _write_run(file: Path, label: str, lists: Mapping[str, tuple[list[str], list[float]]]) -> None:

@@ -112,7 +112,10 @@ def build(kind: str, store: VectorStore, rows: Rows, dimensions: int, file: Path
     """
     faiss = require("faiss", "retrieve")
     if file.is_file():
-        return Built(faiss.read_index(str(file)), 0.0, file.stat().st_size)
+        try:
+            return Built(faiss.read_index(str(file)), 0.0, file.stat().st_size)
+        except RuntimeError:  # cut off or of another FAISS: it is built again
+            file.unlink()
     began = time.perf_counter()
     index = faiss.index_factory(dimensions, _factory(kind, len(rows), dimensions), faiss.METRIC_INNER_PRODUCT)
     if not index.is_trained:
@@ -172,12 +175,13 @@ def search(kind: str, built: Built, queries: Vectors, k: int, setting: int | Non
 
 
 def agreement(found: Found, truth: Found, k: int) -> float:
-    """Mean share of the exact ``k`` nearest documents that an index found."""
-    shares = [
-        len(set(row[:k].tolist()) & set(right[:k].tolist())) / max(1, (right[:k] >= 0).sum())
-        for row, right in zip(found.documents, truth.documents, strict=True)
-    ]
-    return float(np.mean(shares)) if shares else 0.0
+    """Mean share of the exact ``k`` nearest that an index found: documents that reach the exact k-th score, so that of
+    equal documents any counts.
+    """
+    wanted = np.minimum((truth.documents[:, :k] >= 0).sum(axis=1), k)
+    border = truth.scores[np.arange(len(wanted)), np.maximum(wanted - 1, 0)] - 1e-5
+    hits = ((found.scores[:, :k] >= border[:, None]) & (found.documents[:, :k] >= 0)).sum(axis=1)
+    return float(np.mean(np.minimum(hits, wanted) / np.maximum(wanted, 1))) if len(wanted) else 0.0
 
 
 def lists_of(

@@ -1,7 +1,7 @@
 """Runs and relevance judgments as arrays, from TREC files or from lists of identifiers.
 
 Identifiers are 64-bit hashes from the first byte on. A chance match of two different documents of one query is expected
-once in 10^11 lookups; nothing is compared across queries.
+once in 10^11 lookups; a document of another query does not count.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import mmap
 import os
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +141,7 @@ def _from_pairs(pairs: Iterable[tuple[str, str, float]]) -> _Rows:
     number, names, values = [], [], []
     for query, document, value in pairs:
         number.append(queries.setdefault(query, len(queries)))
-        names.append(document.encode("utf-8", "surrogatepass"))
+        names.append(str(document).encode("utf-8", "surrogatepass"))
         values.append(value)
     lengths = np.fromiter((len(name) for name in names), np.int64, len(names))
     ends = np.cumsum(lengths)
@@ -195,6 +196,11 @@ def _rows(path: Path, columns: int, query: int, document: int, value: int, field
     return _Rows(tuple(names), query_of_row, documents, values, begins, sizes, data)
 
 
+def _without_mark(data: memoryview) -> memoryview:
+    """Leave out a byte-order mark."""
+    return data[3:] if bytes(data[:3]) == b"\xef\xbb\xbf" else data
+
+
 def _threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -202,13 +208,13 @@ def _threads() -> int:
 def _bytes(path: Path) -> memoryview:
     try:
         if path.suffix == ".gz":
-            return memoryview(gzip.decompress(path.read_bytes()))
+            return _without_mark(memoryview(gzip.decompress(path.read_bytes())))
         if path.stat().st_size == 0:
             raise DataError("is empty", file=str(path))
         with path.open("rb") as stream:
-            return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from error
+            return _without_mark(memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)))
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot be read: {error}", file=str(path)) from error
 
 
 def _ordered(rows: _Rows, ties: Ties, queries: tuple[str, ...] | None = None) -> Run:
@@ -224,7 +230,8 @@ def _ordered(rows: _Rows, ties: Ties, queries: tuple[str, ...] | None = None) ->
     if queries is not None and queries != rows.queries:
         number = {name: i for i, name in enumerate(queries)}
         query = np.array([number[name] for name in rows.queries], np.int64)[query] if len(query) else query
-    score = rows.value.astype(np.float32) if ties == "trec" else rows.value
+    with np.errstate(over="ignore"):  # beyond single precision all are equal, as in trec_eval
+        score = rows.value.astype(np.float32) if ties == "trec" else rows.value
     order: Ints | None = None
     if not _ranked(query, score):
         order = np.lexsort((-score, query))

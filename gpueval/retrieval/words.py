@@ -55,7 +55,7 @@ class Block:
 
     def text(self, line: int, column: int) -> str:
         """A word as text."""
-        return bytes(self.data[self.starts[line, column] : self.ends[line, column]]).decode("utf-8", "replace")
+        return bytes(self.data[self.starts[line, column] : self.ends[line, column]]).decode("utf-8", "backslashreplace")
 
     def line_number(self, line: int) -> int:
         """1-based number of a line in the file."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 from numpy.typing import NDArray
 
 RESAMPLES = 2000
 _EXACT_UP_TO = 20_000
 _MANY_DISTINCT = 2_000
-_Z95 = 1.959963984540054
 
 
 def bootstrap_mean(values: NDArray[np.float64], *, seed: int = 0, level: float = 0.95) -> tuple[float, float] | None:
@@ -33,7 +34,8 @@ def bootstrap_mean(values: NDArray[np.float64], *, seed: int = 0, level: float =
     if len(distinct) == 1:
         return float(distinct[0]), float(distinct[0])
     if n > _EXACT_UP_TO or len(distinct) > _MANY_DISTINCT:
-        mean, half = float(values.mean()), _Z95 * float(values.std(ddof=1)) / n**0.5
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        mean, half = float(values.mean()), z * float(values.std(ddof=1)) / n**0.5
         return max(mean - half, float(distinct[0])), min(mean + half, float(distinct[-1]))
     generator = np.random.Generator(np.random.Philox(seed))
     means = np.empty(RESAMPLES)

@@ -216,6 +216,85 @@ def test_sign_flips_agree_with_all_sign_patterns() -> None:
     assert 0 < sign_flip_p(few) <= 1
 
 
+def test_many_queries_use_the_normal_distribution_of_the_same_test() -> None:
+    from scipy import stats
+
+    difference = np.random.default_rng(3).normal(0.01, 0.3, 6000)
+    assert sign_flip_p(difference) == pytest.approx(stats.ttest_1samp(difference, 0).pvalue, rel=0.02)
+
+
+def test_p_values_are_corrected_for_the_number_of_measures() -> None:
+    draw = np.random.default_rng(5)
+    base, moved = np.zeros(30), draw.normal(0.1, 0.3, 30)
+    one = compare([str(i) for i in range(30)], {"m": base}, {"m": moved})["m"].p_value
+    two = compare([str(i) for i in range(30)], {"m": base, "n": base}, {"m": moved, "n": base})["m"].p_value
+    assert 0 < one < 0.5
+    assert two == pytest.approx(2 * one)
+
+
+def test_a_comparison_tells_of_the_other_run_and_has_no_value_without_queries() -> None:
+    other = {"p": ["a"], "q": ["a", "a"]}
+    found = rank({"q": ["a"]}, {"q": {"a": 1.0}, "r": {"a": 1.0}}, metrics=["mrr"], other=other)
+    assert any("the other run: 1 documents were returned more than once" in text for text in found.warnings)
+    assert found.comparison["mrr"].n == 2
+    apart = rank({"q": ["a"]}, {"q": {"a": 1.0}, "r": {"a": 1.0}}, metrics=["mrr"], other={"r": ["a"]}, missing="skip")
+    assert (apart.comparison["mrr"].n, apart.comparison["mrr"].difference, apart.comparison["mrr"].p_value) == (
+        0,
+        None,
+        None,
+    )
+
+
+def test_repeated_judgments_count_once_and_keep_their_own_grades(tmp_path) -> None:
+    (tmp_path / "qrels").write_text("q 0 b 1\nq 0 a 3\nq 0 b 0\nq 0 c 2\n")
+    found = rank({"q": ["a", "c", "b"]}, tmp_path / "qrels", metrics=["ndcg", "recall@3"])
+    assert found.metrics["ndcg"].mean == 1.0
+    assert found.metrics["recall@3"].mean == 1.0
+    assert "1 judgments are repeated" in found.warnings[0]
+
+
+def test_a_cut_off_gzip_is_a_wrong_file(tmp_path) -> None:
+    for name in ("run.gz", "run.jsonl.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(RUN.encode())[:30])
+        with pytest.raises(DataError, match="cannot be read|is no JSON"):
+            rank(tmp_path / name, {"q1": {"a": 1.0}})
+
+
+def test_judgments_are_told_apart_by_their_columns_not_by_their_name(files) -> None:
+    (files / "beir.tsv").write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq1\ta\t0\n\n")
+    (files / "trec.tsv").write_text("q1\t0\ta\t1\n")
+    values = [
+        rank(files / "run", files / name, metrics=["mrr"]).metrics["mrr"].mean for name in ("beir.tsv", "trec.tsv")
+    ]
+    assert values == [1 / 3, 1 / 3]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_id(files) -> None:
+    mark = b"\xef\xbb\xbf"
+    (files / "run").write_bytes(mark + RUN.encode())
+    (files / "qrels").write_bytes(mark + QRELS.encode())
+    assert rank(files / "run", files / "qrels", metrics=["mrr"]).metrics["mrr"].n_scored == 2
+    assert rank(files / "run", files / "qrels", metrics=["mrr"]).metrics["mrr"].mean == pytest.approx(1 / 6)
+    (files / "s.jsonl").write_bytes(mark + json.dumps(SAMPLES[0]).encode())
+    assert rank(files / "s.jsonl", metrics=["mrr"]).metrics["mrr"].mean == 1
+
+
+def test_ids_that_are_no_utf_8_stay_apart(tmp_path) -> None:
+    (tmp_path / "run").write_bytes(b"q\xe9 Q0 a 1 1 t\nq\xe8 Q0 b 1 1 t\n")
+    (tmp_path / "qrels").write_bytes(b"q\xe9 0 a 1\nq\xe8 0 b 1\n")
+    found = rank(tmp_path / "run", tmp_path / "qrels", metrics=["mrr"])
+    assert (found.metrics["mrr"].mean, len(set(found.queries))) == (1.0, 2)
+
+
+def test_python_takes_numbers_as_ids_and_scores_by_document() -> None:
+    assert value("mrr", {1: [7, 8]}, {1: {8: 1}}) == 0.5
+    assert value("mrr", {"q": {"a": 0.1, "b": 0.9}}, {"q": {"b": 1}}) == 1.0
+    with pytest.raises(UsageError):
+        value("mrr", ties="x")
+    with pytest.raises(UsageError):
+        value("mrr", LIST, {"q": {"a": float("inf")}})
+
+
 def test_the_command_prints_its_stable_json(files) -> None:
     def gpueval(*arguments):
         command = [sys.executable, "-m", "gpueval", "rank", *map(str, arguments)]
