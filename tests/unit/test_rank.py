@@ -256,7 +256,7 @@ def test_repeated_judgments_count_once_and_keep_their_own_grades(tmp_path) -> No
 def test_a_cut_off_gzip_is_a_wrong_file(tmp_path) -> None:
     for name in ("run.gz", "run.jsonl.gz"):
         (tmp_path / name).write_bytes(gzip.compress(RUN.encode())[:30])
-        with pytest.raises(DataError, match="cannot be read|is no JSON"):
+        with pytest.raises(DataError, match=r"cannot be read|is no JSON"):
             rank(tmp_path / name, {"q1": {"a": 1.0}})
 
 
