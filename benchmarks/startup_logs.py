@@ -21,8 +21,9 @@ from typing import Any
 from result_rows import emit
 
 from gpueval.sizing.kv_blocks import layout
-from gpueval.sizing.memory import GIB, Load, estimate, kv_element_bytes
+from gpueval.sizing.memory import Load, estimate, kv_element_bytes
 from gpueval.sizing.model import ModelSpec, from_config, load_model, presets
+from gpueval.units import GIB
 
 MODELS = {
     "Llama-3.1-70B-Instruct": ("llama-3.1-70b", "int8"),

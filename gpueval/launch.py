@@ -21,10 +21,11 @@ from gpueval.judge.store import Store
 from gpueval.metrics import DEFAULT, Metric, choose
 from gpueval.records import Sample
 from gpueval.sizing import actuals
-from gpueval.sizing.memory import DEFAULT_UTILISATION, GIB
+from gpueval.sizing.memory import DEFAULT_UTILISATION
 from gpueval.sizing.model import ModelSpec, load_model
 from gpueval.sizing.plan import Plan, Workload
 from gpueval.sizing.questions import digest_of, does_not_fit, plan
+from gpueval.units import GIB
 
 _COUNTED_SAMPLES = 256
 """Samples whose requests are counted; the rest are taken to be like them."""
@@ -41,7 +42,7 @@ def workload(samples: Iterable[Sample], metrics: Sequence[Metric], *, extract: b
     with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "counted.sqlite") as store:
         reader = StoredReader(store, counter.fingerprint, counter.max_prompt_tokens, counter.count_tokens)
         judged = [metric for metric in metrics if metric.needs]
-        judge_window(some, judged, Bench(store, reader, Keys("", ""), counter, _NoEmbedder(), extract))
+        judge_window(some, judged, Bench(store, reader, Keys("", ""), counter, Counting(), extract))
     return Workload(
         len(some),
         counter.requests,
@@ -50,10 +51,6 @@ def workload(samples: Iterable[Sample], metrics: Sequence[Metric], *, extract: b
         counter.output_tokens,
         counter.longest_tokens,
     )
-
-
-class _NoEmbedder(Counting):
-    """Takes similarity requests, which cost the judge nothing."""
 
 
 def workload_of_file(path: Path, metrics: Sequence[str] = DEFAULT, columns: Columns | None = None) -> Workload:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,15 @@ from gpueval.metrics import DEFAULT, Metric, choose, score
 from gpueval.metrics.baselines import load_libraries
 from gpueval.records import Cell, Judgments, Need, Sample, Summary
 from gpueval.report.markdown import markdown
-from gpueval.run_folder import locked, read_run, sample_windows, write_atomically, write_json, write_samples
+from gpueval.run_folder import (
+    locked,
+    pretty_json,
+    read_run,
+    sample_windows,
+    write_atomically,
+    write_json,
+    write_samples,
+)
 from gpueval.sizing.actuals import read_log
 from gpueval.sizing.model import load_model
 from gpueval.sizing.plan import Plan
@@ -67,7 +76,7 @@ class Result:
     def to_json(self) -> bytes:
         """Return what ``summary.json`` holds."""
         body = {"metrics": self.metrics, "groups": self.groups, "warnings": self.warnings}
-        return msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
+        return pretty_json(body)
 
     def cells(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of ``scores.jsonl``."""
@@ -304,12 +313,8 @@ def _planned(config: RunConfig, folder: Path, n_samples: int, metrics: Sequence[
         spec = load_model(judge)
     except GpuevalError as error:
         return None, error.message
-    return launch.preflight(spec, config, _some(folder / "samples.jsonl"), n_samples, metrics), ""
-
-
-def _some(path: Path) -> Iterator[Sample]:
-    for window in sample_windows(path, 256):
-        yield from window
+    samples = chain.from_iterable(sample_windows(folder / "samples.jsonl", 256))
+    return launch.preflight(spec, config, samples, n_samples, metrics), ""
 
 
 def _judge(judge: str | Engine | None, config: RunConfig, plan: Plan | None, log: Path) -> Engine:

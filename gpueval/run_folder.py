@@ -79,9 +79,14 @@ def sample_windows(path: Path, size: int) -> Iterator[list[Sample]]:
         yield window
 
 
+def pretty_json(body: Any) -> bytes:
+    """Return indented JSON with a line end."""
+    return msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
+
+
 def write_json(path: Path, body: Mapping[str, Any]) -> None:
     """Write a mapping as indented JSON."""
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")
+    write_atomically(path, pretty_json(body))
 
 
 def write_atomically(path: Path, content: bytes) -> None:

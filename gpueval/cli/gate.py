@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
-import msgspec
 from rich.console import Console
 
+from gpueval.cli.words import print_json
 from gpueval.report.gate import check, read_policy
 from gpueval.report.terminal import show_gate
 from gpueval.run_folder import read_summary
@@ -34,7 +33,7 @@ def gate(folder: Path, policy: Path, as_json: bool) -> int:
             "warned": [item.name for item in checks if item.result == "warn"],
             "checks": checks,
         }
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")
+        print_json(body)
     else:
         show_gate(Console(), checks, passed=not blocked)
     return 1 if blocked else 0

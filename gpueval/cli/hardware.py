@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 
 import click
-import msgspec
 from rich.console import Console
 
+from gpueval.cli.words import print_json
 from gpueval.report.sizing import show_catalogue, show_hardware
 from gpueval.sizing.hardware import detect, entries
 
@@ -22,13 +21,13 @@ def hardware(processor: bool, listed: bool, as_json: bool) -> None:
     if listed:
         devices = [asdict(entry.device) | {"source": entry.source} for entry in entries()]
         if as_json:
-            sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(devices), indent=2) + b"\n")
+            print_json(devices)
         else:
             show_catalogue(Console(), devices)
         return
     found = detect(processor=processor)
     body = {"devices": [asdict(device) for device in found.devices], "notes": list(found.notes)}
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")
+        print_json(body)
     else:
         show_hardware(Console(), body)

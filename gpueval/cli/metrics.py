@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from gpueval.cli.words import print_json
 from gpueval.metrics import DEFAULT, METRICS
 
 
@@ -27,7 +25,7 @@ def metrics(as_json: bool) -> None:
         for metric in METRICS.values()
     ]
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
+        print_json(rows)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("metric", "fields", "better", "default"):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 from rich.console import Console
 
 from gpueval import launch
+from gpueval.cli.words import names_in, print_json
 from gpueval.errors import GpuevalError, UsageError
 from gpueval.metrics import DEFAULT
 from gpueval.report.sizing import show_plan, show_plans
@@ -92,7 +91,7 @@ def plan(
     _choose(rows, within)
     if as_json:
         body = {"workload": asdict(work), "within_s": within, "plans": rows}
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")
+        print_json(body)
     elif len(rows) == 1 and not rows[0].get("error"):
         show_plan(Console(), rows[0], asdict(work), within)
     else:
@@ -103,7 +102,7 @@ def plan(
 
 
 def _workload(like: Path | None, metrics: str, samples: int | None) -> Workload:
-    names = [name.strip() for name in metrics.split(",") if name.strip()]
+    names = names_in(metrics)
     if like is not None:
         found = launch.workload_of_file(like, names)
     else:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Literal
 
 import click
-import msgspec
 from rich.console import Console
 
+from gpueval.cli.words import names_in, print_json
 from gpueval.report.ranking import show_ranking
 from gpueval.retrieval.rank import DEFAULT_MEASURES
 from gpueval.retrieval.rank import rank as rank_lists
@@ -64,7 +63,7 @@ def rank(
     """
     if (samples is None) == (run is None):
         raise click.UsageError("Give SAMPLES, or --run with --qrels.")
-    names = [name.strip() for text in metrics for name in text.split(",") if name.strip()]
+    names = names_in(",".join(metrics))
     found = rank_lists(
         run or samples or Path(),
         qrels,
@@ -76,6 +75,6 @@ def rank(
     )
     if as_json or per_query:
         body = found.to_dict(per_query=per_query)
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")
+        print_json(body)
     else:
         show_ranking(Console(), found.to_dict())

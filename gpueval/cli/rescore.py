@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from gpueval import pipeline
+from gpueval.cli.words import names_in
 from gpueval.report.terminal import show
 
 
@@ -19,7 +20,7 @@ from gpueval.report.terminal import show
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def rescore(folder: Path, metrics: str, threshold: float | None, as_json: bool) -> None:
     """Score the run in FOLDER again from its stored replies: no model, no GPU."""
-    names = [name.strip() for name in metrics.split(",") if name.strip()]
+    names = names_in(metrics)
     result = pipeline.rescore(folder, metrics=names, threshold=threshold)
     if as_json:
         sys.stdout.buffer.write(result.to_json())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
-import msgspec
 from rich.console import Console
 
 from gpueval.cli.progress import ProgressBar
+from gpueval.cli.words import names_in, print_json
 from gpueval.engines import model_folder
 from gpueval.report.ranking import show_retrieval
 from gpueval.retrieval.rank import DEFAULT_MEASURES
@@ -63,8 +62,8 @@ def retrieve(
             embedder=model_folder(embedder),
             queries=queries,
             qrels=qrels,
-            indexes=[name.strip() for name in indexes.split(",") if name.strip()],
-            metrics=[name.strip() for name in metrics.split(",") if name.strip()],
+            indexes=names_in(indexes),
+            metrics=names_in(metrics),
             k=k,
             out=out,
             dimensions=dimensions,
@@ -73,7 +72,7 @@ def retrieve(
         )
     body = found.to_dict()
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")
+        print_json(body)
     else:
         show_retrieval(Console(), body)
         click.echo(f"folder: {out}", err=True)

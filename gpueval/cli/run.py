@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from gpueval.cli.progress import ProgressBar
+from gpueval.cli.words import names_in
 from gpueval.data.columns import Columns, parse_columns
 from gpueval.metrics import DEFAULT
 from gpueval.pipeline import evaluate
@@ -109,7 +110,7 @@ def run(
             samples,
             judge=judge,
             embedder=embedder,
-            metrics=[name.strip() for name in metrics.split(",") if name.strip()],
+            metrics=names_in(metrics),
             out=out or Path("runs") / samples.name.split(".")[0],
             columns=Columns(explicit, contexts_separator),
             progress=progress,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import get_args
 
 import click
-import msgspec
 from rich.console import Console
 
+from gpueval.cli.words import print_json
 from gpueval.report.sizing import show_presets, show_size
 from gpueval.sizing import questions
 from gpueval.sizing.memory import DEFAULT_UTILISATION, EngineName, Load
@@ -81,7 +80,7 @@ def size(
     )
     body = questions.with_alternatives(found)
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")
+        print_json(body)
     else:
         show_size(Console(), body)
     return 3 if found.fits == "no" else 0

@@ -1,4 +1,4 @@
-"""Keeps the chatter of model libraries off the terminal and out of ``--json``, but keeps it."""
+"""Keeps model libraries off the network, and their chatter off the terminal and out of ``--json`` (but keeps it)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+"""Environment in which model libraries neither download nor report."""
+
+
+def stay_offline() -> None:
+    """Set :data:`OFFLINE` for this process before a library is imported; what a person has set stays."""
+    for name, value in OFFLINE.items():
+        os.environ.setdefault(name, value)
 
 
 @contextmanager

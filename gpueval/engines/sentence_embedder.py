@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpueval.engines.quiet import output_to
+from gpueval.engines.quiet import output_to, stay_offline
 from gpueval.errors import EngineError
 from gpueval.fingerprint import model_digest
 from gpueval.lazy import require
@@ -40,7 +40,7 @@ class SentenceEmbedder:
             self._load(folder, device)
 
     def _load(self, folder: Path, device: str | None) -> None:
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        stay_offline()
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         library = require("sentence_transformers", "embed")
         try:

@@ -8,14 +8,14 @@ padding. Pooling, prompts, normalisation and the length limit come from the mode
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpueval.engines.quiet import output_to
+from gpueval.engines.quiet import output_to, stay_offline
 from gpueval.errors import EngineError, UsageError
 from gpueval.fingerprint import model_digest
 from gpueval.lazy import require
@@ -33,8 +33,9 @@ class TextEncoder:
     Args:
         folder: Local model folder.
         device: ``cpu``, ``cuda``, ``mps``, or None for the library's choice.
-        dimensions: Keep the first dimensions only and normalise again (for models trained that way, Kusupati et al.
-        2022). log: File for the library's own output.
+        dimensions: Keep the first dimensions only and normalise again (for models trained that way: Kusupati et al.,
+            Matryoshka representation learning, 2022).
+        log: File for the library's own output.
 
     Raises:
         PrerequisiteError: sentence-transformers is not installed.
@@ -45,7 +46,7 @@ class TextEncoder:
     def __init__(
         self, folder: Path, *, device: str | None = None, dimensions: int | None = None, log: Path | None = None
     ) -> None:
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        stay_offline()
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
         with output_to(log):
             library = require("sentence_transformers", "embed")
@@ -67,13 +68,12 @@ class TextEncoder:
         names = ("query",) if kind == "query" else ("document", "passage", "corpus")
         return next((self._prompts[name] for name in names if self._prompts.get(name)), "")
 
-    def encode(self, texts: Sequence[str], kind: Kind, progress: Callable[[int], None] | None = None) -> Vectors:
+    def encode(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """Encode texts.
 
         Args:
             texts: Texts.
             kind: Decides the model's prompt.
-            progress: Called with the number of texts done.
 
         Returns:
             (texts, dimensions) float32, each of length 1; a text that the model maps to zero stays zero.
@@ -84,7 +84,6 @@ class TextEncoder:
         self.n_texts += len(texts)
         self.n_truncated += int((lengths > limit).sum())
         found = np.zeros((len(texts), self.dimensions), np.float32)
-        done = 0
         for rows in batches(np.minimum(lengths, limit)):
             vectors = self._model.encode(
                 [texts[i] for i in rows],
@@ -95,9 +94,6 @@ class TextEncoder:
                 show_progress_bar=False,
             )
             found[rows] = np.asarray(vectors, np.float32)[:, : self.dimensions]
-            done += len(rows)
-            if progress:
-                progress(done)
         norms = np.linalg.norm(found, axis=1, keepdims=True)
         unit: Vectors = np.divide(found, norms, out=found, where=norms > 0)
         return unit

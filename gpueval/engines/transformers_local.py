@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gpueval.engines.prompt_tokens import PromptTokens, summed
-from gpueval.engines.quiet import output_to
+from gpueval.engines.quiet import output_to, stay_offline
 from gpueval.errors import EngineError
 from gpueval.fingerprint import model_digest
 from gpueval.lazy import require
@@ -46,7 +45,7 @@ class TransformersLocal:
             self._load(folder, max_model_len, device)
 
     def _load(self, folder: Path, max_model_len: int | None, device: str | None) -> None:
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        stay_offline()
         self._torch = torch = require("torch", "transformers")
         transformers = require("transformers", "transformers")
         self._device = device or _best_device(torch)

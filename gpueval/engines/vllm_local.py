@@ -16,10 +16,11 @@ from typing import Any
 
 from gpueval.engines.guard import Guard, descendants
 from gpueval.engines.prompt_tokens import PromptTokens, summed
-from gpueval.engines.quiet import output_to
+from gpueval.engines.quiet import output_to, stay_offline
 from gpueval.errors import EngineDied, EngineError, GpuevalError
 from gpueval.fingerprint import model_digest
 from gpueval.lazy import require
+from gpueval.machine import cores
 from gpueval.records import Completion, Request, State
 
 _FLOOR_LOGPROB = -9000.0
@@ -92,10 +93,9 @@ class VllmLocal:
         platform = require("vllm.platforms", "vllm").current_platform
         cpu = bool(platform.is_cpu())
         if cpu:
-            known = hasattr(os, "sched_getaffinity")
-            cores = sorted(os.sched_getaffinity(0)) if known else list(range(os.cpu_count() or 1))
-            if len(cores) <= 4:  # vLLM's "auto" keeps one core for itself, half the machine on a small one
-                os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", ",".join(map(str, cores)))
+            own = cores()
+            if len(own) <= 4:  # vLLM's "auto" keeps one core for itself, half the machine on a small one
+                os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", ",".join(map(str, own)))
         options: dict[str, Any] = {
             "model": str(folder),
             "generation_config": "vllm",
@@ -251,16 +251,10 @@ class VllmLocal:
 
 
 def _quiet_and_offline(level: str) -> None:
-    for name, value in {
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "VLLM_LOGGING_LEVEL": level,
-        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-        "TOKENIZERS_PARALLELISM": "false",
-    }.items():
-        os.environ.setdefault(name, value)
+    stay_offline()
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", level)
+    os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 def _context_limit(folder: Path) -> int:

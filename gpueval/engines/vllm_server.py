@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpueval.engines.guard import Guard, descendants
+from gpueval.engines.quiet import OFFLINE
 from gpueval.errors import EngineError, UsageError
 from gpueval.lazy import require
 
@@ -63,12 +64,7 @@ class Server:
             str(port),
             *options(arguments),
         ]
-        environment = os.environ | {
-            "HF_HUB_OFFLINE": "1",
-            "TRANSFORMERS_OFFLINE": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "DO_NOT_TRACK": "1",
-        }
+        environment = os.environ | OFFLINE
         if "kv_cache_gib" in arguments:
             environment.setdefault("VLLM_CPU_KVCACHE_SPACE", str(arguments["kv_cache_gib"]))
         with log.open("ab") as stream:

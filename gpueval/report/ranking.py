@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from gpueval.report.tables import new_table, print_line, print_notes, widen
 from gpueval.units import duration, per_second, score
 
 
@@ -18,33 +18,25 @@ def _interval(found: Mapping[str, Any]) -> str:
 
 def show_ranking(console: Console, body: Mapping[str, Any]) -> None:
     """Print averages, groups, the comparison and remarks."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for index, name in enumerate(("measure", "mean", "95 % interval", "queries")):
-        table.add_column(name, justify="left" if index == 0 else "right")
+    table = new_table("measure", "mean", "95 % interval", "queries")
     for name, found in body["metrics"].items():
         table.add_row(
             escape(name), score(found["mean"]), _interval(found), f"{found['n_scored']:,} / {found['n_total']:,}"
         )
     console.print(table)
     if groups := body.get("groups"):
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("mean by group", no_wrap=True)
-        for group, metrics in groups.items():
-            table.add_column(f"{escape(group)} ({next(iter(metrics.values()))['n_scored']})", justify="right")
+        heads = [f"{group} ({next(iter(metrics.values()))['n_scored']})" for group, metrics in groups.items()]
+        table = new_table("mean by group", *heads, unbroken=(0,))
         for name in body["metrics"]:
             table.add_row(escape(name), *(score(metrics[name]["mean"]) for metrics in groups.values()))
         console.print(table)
     if comparison := body.get("comparison"):
         _show_comparison(console, comparison)
-    for text in body["warnings"]:
-        console.print(f"note: {escape(text)}", highlight=False, soft_wrap=True)
+    print_notes(console, body["warnings"])
 
 
 def _show_comparison(console: Console, comparison: Mapping[str, Mapping[str, Any]]) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    names = ("other minus this", "difference", "95 % interval", "p (Holm)", "better", "worse")
-    for index, name in enumerate(names):
-        table.add_column(name, justify="left" if index == 0 else "right")
+    table = new_table("other minus this", "difference", "95 % interval", "p (Holm)", "better", "worse")
     for name, found in comparison.items():
         p = found["p_value"]
         table.add_row(
@@ -58,19 +50,15 @@ def _show_comparison(console: Console, comparison: Mapping[str, Mapping[str, Any
     console.print(table)
     first = next(iter(comparison))
     for moved in comparison[first]["moved"]:
-        console.print(
-            f"  {escape(moved['query'])}: {first} {moved['difference']:+.3f}", highlight=False, soft_wrap=True
-        )
+        print_line(console, f"  {escape(moved['query'])}: {first} {moved['difference']:+.3f}")
 
 
 def show_retrieval(console: Console, body: Mapping[str, Any]) -> None:
     """Print one line per index and setting: quality of the ranking, of the index, and what it costs."""
     rows = body["indexes"]
     metrics = list(rows[0].get("metrics", ()))
-    table = Table(box=None, header_style="bold", pad_edge=False)
     names = ["index", *metrics, "of exact", "queries/s", "build", "MiB"]
-    for index, name in enumerate(names):
-        table.add_column(escape(name), justify="left" if index == 0 else "right", no_wrap=True)
+    table = new_table(*names, unbroken=range(len(names)))
     for row in rows:
         label = row["index"] if row["setting"] is None else f"{row['index']} {row['setting']}"
         table.add_row(
@@ -81,15 +69,12 @@ def show_retrieval(console: Console, body: Mapping[str, Any]) -> None:
             duration(row["build_s"]) if row["build_s"] else "–",
             f"{row['size_bytes'] / (1 << 20):,.1f}",
         )
-    if not console.is_terminal:
-        console.width = max(console.width, 120)
+    widen(console)
     console.print(table)
-    console.print(
+    print_line(
+        console,
         f"{body['documents']:,} documents, {body['queries']:,} queries, {body['embedder']} with {body['dimensions']} "
         f"dimensions; {body['encoded_now']:,} texts encoded now, "
         f"{body['truncated']:,} of these longer than the model reads",
-        highlight=False,
-        soft_wrap=True,
     )
-    for text in body["warnings"]:
-        console.print(f"note: {escape(text)}", highlight=False, soft_wrap=True)
+    print_notes(console, body["warnings"])

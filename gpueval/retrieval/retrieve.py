@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from gpueval.engines.text_encoder import TextEncoder
+from gpueval.engines.text_encoder import TextEncoder, Vectors
 from gpueval.errors import UsageError
 from gpueval.fingerprint import digest
+from gpueval.machine import cache_folder
 from gpueval.retrieval.corpus import locate, texts
 from gpueval.retrieval.measures import Measure, parse
 from gpueval.retrieval.rank import DEFAULT_MEASURES, RankResult, rank_run, read_any_judgments
 from gpueval.retrieval.search import KINDS, Found, agreement, build, exact, lists_of, search, settings
 from gpueval.retrieval.trec import Judgments, run_from_lists
-from gpueval.retrieval.vectors import Rows, Vectors, VectorStore
-from gpueval.run_folder import locked
+from gpueval.retrieval.vectors import Rows, VectorStore
+from gpueval.run_folder import locked, write_json
 
 Progress = Callable[[str, int, int], None]
 
@@ -118,7 +116,7 @@ def retrieve(
         raise UsageError(f"Unknown index '{unknown[0]}'.", f"Known: {', '.join(KINDS)}")
     measures = [parse(name) for name in metrics]
     files = locate(Path(corpus), Path(queries) if queries else None, Path(qrels) if qrels else None)
-    judgments = _judgments(files[2])  # what is wrong is said before anything is encoded
+    judgments = read_any_judgments(files[2]) if files[2] else None  # what is wrong is said before anything is encoded
     asked = dict(texts(files[1]))
     folder = Path(out)
     try:
@@ -126,7 +124,7 @@ def retrieve(
     except OSError as error:
         raise UsageError(f"{folder} cannot be a folder: {error.strerror}.", "Choose another --out.") from error
     encoder = TextEncoder(Path(embedder), device=device, dimensions=dimensions, log=folder / "embed.log")
-    where = (cache or _cache()) / digest(encoder.fingerprint.encode()).hex()
+    where = (cache or cache_folder() / "vectors") / digest(encoder.fingerprint.encode()).hex()
     with locked(where, "Wait for it: two processes would encode the same texts twice."):
         task = _encoded(files[0], asked, encoder, where, progress)
         table = _searched(task, indexes, k, folder, judgments, measures)
@@ -140,7 +138,7 @@ def retrieve(
         "truncated": encoder.n_truncated,
     }
     result = Retrieval(table, facts)
-    (folder / "retrieve.json").write_bytes(msgspec.json.format(msgspec.json.encode(result.to_dict()), indent=2))
+    write_json(folder / "retrieve.json", result.to_dict())
     return result
 
 
@@ -204,17 +202,6 @@ def _searched(
             found = search(kind, built, task.vectors, min(k, len(task.documents)), setting)
             table.append(row(kind, setting, found, built.seconds, built.size_bytes))
     return tuple(table)
-
-
-def _cache() -> Path:
-    own = os.environ.get("GPUEVAL_CACHE")
-    return Path(own or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpueval") / "vectors"
-
-
-def _judgments(qrels: Path | None) -> Judgments | None:
-    if qrels is None:
-        return None
-    return read_any_judgments(qrels)
 
 
 def _write_run(file: Path, label: str, lists: Mapping[str, tuple[list[str], list[float]]]) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpueval.engines.text_encoder import Vectors
 from gpueval.errors import UsageError
 from gpueval.lazy import require
-from gpueval.retrieval.vectors import Rows, Vectors, VectorStore
+from gpueval.retrieval.vectors import Rows, VectorStore
 
 KINDS = ("exact", "flat", "ivf", "hnsw", "ivfpq")
 _QUERY_BLOCK, _DOCUMENT_BLOCK = 256, 16_384

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import mmap
-import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpueval.errors import DataError
+from gpueval.machine import usable_cores
 from gpueval.retrieval.words import Block, Floats, Hashes, Ints, hashes, numbers, read_blocks
 
 Ties = Literal["input", "trec"]
@@ -79,8 +79,7 @@ def read_run(path: Path, ties: Ties = "input") -> Run:
     Args:
         path: Plain or ``.gz``.
         ties: Equal scores stay in the file's order (``input``), or go by descending document identifier after the
-        scores
-            are rounded to single precision (``trec``, what trec_eval does).
+            scores are rounded to single precision (``trec``, what trec_eval does).
 
     Raises:
         DataError: A line is not of that form.
@@ -94,18 +93,7 @@ def read_judgments(path: Path) -> Judgments:
     Raises:
         DataError: A line is not of that form.
     """
-    rows = _rows(path, 4, 0, 2, 3, "grade")
-    query, document, grade = rows.query, rows.document, rows.value
-    if not (query[1:] >= query[:-1]).all():
-        order = np.argsort(query, kind="stable")
-        query, document, grade = query[order], document[order], grade[order]
-    offsets = np.searchsorted(query, np.arange(len(rows.queries) + 1))
-    kept = _first_of_each(query, document, offsets)
-    duplicates = int(len(kept) - kept.sum())
-    if duplicates:
-        query, document, grade = query[kept], document[kept], grade[kept]
-        offsets = np.searchsorted(query, np.arange(len(rows.queries) + 1))
-    return Judgments(rows.queries, offsets, document, grade, duplicates)
+    return _grouped(_rows(path, 4, 0, 2, 3, "grade"))
 
 
 def run_from_lists(lists: Mapping[str, Sequence[str]], scores: Mapping[str, Sequence[float]], ties: Ties) -> Run:
@@ -121,26 +109,21 @@ def run_from_lists(lists: Mapping[str, Sequence[str]], scores: Mapping[str, Sequ
         for query, documents in lists.items()
         for document, value in zip(documents, scores.get(query) or range(0, -len(documents), -1), strict=True)
     )
-    return _ordered(_from_pairs(triples), ties, tuple(lists))
+    return _ordered(_from_triples(triples, lists), ties)
 
 
 def judgments_from_grades(grades: Mapping[str, Mapping[str, float]]) -> Judgments:
     """Make judgments from grades by query and document."""
-    rows = _from_pairs((query, document, grade) for query, found in grades.items() for document, grade in found.items())
-    number = {query: i for i, query in enumerate(grades)}
-    position = (
-        np.array([number[query] for query in rows.queries], np.int64)[rows.query] if len(rows.query) else rows.query
-    )
-    order = np.lexsort((rows.document, position))
-    offsets = np.searchsorted(position[order], np.arange(len(grades) + 1))
-    return Judgments(tuple(grades), offsets, rows.document[order], rows.value[order], 0)
+    triples = ((query, document, grade) for query, found in grades.items() for document, grade in found.items())
+    return _grouped(_from_triples(triples, grades))
 
 
-def _from_pairs(pairs: Iterable[tuple[str, str, float]]) -> _Rows:
-    queries: dict[str, int] = {}
+def _from_triples(triples: Iterable[tuple[str, str, float]], queries: Iterable[str]) -> _Rows:
+    """Make rows of (query, document, value); ``queries`` are all queries, those without a row included."""
+    place = {query: i for i, query in enumerate(queries)}
     number, names, values = [], [], []
-    for query, document, value in pairs:
-        number.append(queries.setdefault(query, len(queries)))
+    for query, document, value in triples:
+        number.append(place[query])
         names.append(str(document).encode("utf-8", "surrogatepass"))
         values.append(value)
     lengths = np.fromiter((len(name) for name in names), np.int64, len(names))
@@ -149,7 +132,7 @@ def _from_pairs(pairs: Iterable[tuple[str, str, float]]) -> _Rows:
     block = Block(data, (ends - lengths)[:, None], ends[:, None], memoryview(b""), 0)
     document_hashes = hashes(block, 0) if names else np.empty(0, np.uint64)
     return _Rows(
-        tuple(queries),
+        tuple(place),
         np.array(number, np.int64),
         document_hashes,
         np.array(values, np.float64),
@@ -176,7 +159,7 @@ def _rows(path: Path, columns: int, query: int, document: int, value: int, field
             end - begin,
         )
 
-    parts = read_blocks(data, columns, file, read, _threads())
+    parts = read_blocks(data, columns, file, read, usable_cores())
     if not parts:
         raise DataError("holds no line", file=file)
     known: dict[int, int] = {}
@@ -201,10 +184,6 @@ def _without_mark(data: memoryview) -> memoryview:
     return data[3:] if bytes(data[:3]) == b"\xef\xbb\xbf" else data
 
 
-def _threads() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _bytes(path: Path) -> memoryview:
     try:
         if path.suffix == ".gz":
@@ -217,19 +196,19 @@ def _bytes(path: Path) -> memoryview:
         raise DataError(f"cannot be read: {error}", file=str(path)) from error
 
 
-def _ordered(rows: _Rows, ties: Ties, queries: tuple[str, ...] | None = None) -> Run:
-    """Order rows by query and descending score, and drop repeated documents.
+def _grouped(rows: _Rows) -> Judgments:
+    """Order rows by query and drop repeated documents."""
+    query, document, grade = rows.query, rows.document, rows.value
+    if not (query[1:] >= query[:-1]).all():
+        order = np.argsort(query, kind="stable")
+        query, document, grade = query[order], document[order], grade[order]
+    kept, offsets = _first_of_each(query, document, len(rows.queries))
+    return Judgments(rows.queries, offsets, document[kept], grade[kept], int(len(kept) - kept.sum()))
 
-    Args:
-        rows: Rows in the order of the input.
-        ties: Rule for equal scores.
-        queries: All queries, those without a row included; None takes the rows' own.
-    """
-    names = queries or rows.queries
+
+def _ordered(rows: _Rows, ties: Ties) -> Run:
+    """Order rows by query and descending score, and drop repeated documents."""
     query = rows.query
-    if queries is not None and queries != rows.queries:
-        number = {name: i for i, name in enumerate(queries)}
-        query = np.array([number[name] for name in rows.queries], np.int64)[query] if len(query) else query
     with np.errstate(over="ignore"):  # beyond single precision all are equal, as in trec_eval
         score = rows.value.astype(np.float32) if ties == "trec" else rows.value
     order: Ints | None = None
@@ -239,13 +218,8 @@ def _ordered(rows: _Rows, ties: Ties, queries: tuple[str, ...] | None = None) ->
     if ties == "trec":
         order = _by_name(rows, query, score, order if order is not None else np.arange(len(query)))
     document = rows.document if order is None else rows.document[order]
-    offsets = np.searchsorted(query, np.arange(len(names) + 1))
-    kept = _first_of_each(query, document, offsets)
-    duplicates = int(len(kept) - kept.sum())
-    if duplicates:
-        document = document[kept]
-        offsets = np.searchsorted(query[kept], np.arange(len(names) + 1))
-    return Run(names, offsets, document, duplicates)
+    kept, offsets = _first_of_each(query, document, len(rows.queries))
+    return Run(rows.queries, offsets, document[kept], int(len(kept) - kept.sum()))
 
 
 def _ranked(query: Ints, score: NDArray[np.floating]) -> bool:
@@ -278,15 +252,18 @@ def _by_name(rows: _Rows, query: Ints, score: NDArray[np.floating], order: Ints)
     return result
 
 
-def _first_of_each(query: Ints, document: Hashes, offsets: Ints) -> NDArray[np.bool_]:
-    """Mark the first row of every document of a query; rows are sorted by query."""
+def _first_of_each(query: Ints, document: Hashes, n: int) -> tuple[NDArray[np.bool_], Ints]:
+    """Mark the first row of every document of a query (rows are sorted by query) and return the marked rows' offsets
+    by query, shape (n + 1,).
+    """
     kept = np.ones(len(query), bool)
+    offsets = np.searchsorted(query, np.arange(n + 1))
     if not _repeats(document, offsets):
-        return kept
+        return kept, offsets
     order = np.lexsort((np.arange(len(query)), document, query))
     again = (query[order[1:]] == query[order[:-1]]) & (document[order[1:]] == document[order[:-1]])
     kept[order[1:][again]] = False
-    return kept
+    return kept, np.searchsorted(query[kept], np.arange(n + 1))
 
 
 def _repeats(document: Hashes, offsets: Ints) -> bool:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpueval.engines.text_encoder import Kind, Vectors
 from gpueval.fingerprint import DIGEST_BYTES, digest, text_digest
 
-Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
-Kind = Literal["query", "document"]
 BLOCK_TEXTS = 8192
 
 
@@ -27,7 +26,7 @@ class Encoder(Protocol):
 
     dimensions: int
 
-    def encode(self, texts: Sequence[str], kind: Kind, progress: Callable[[int], None] | None = None) -> Vectors:
+    def encode(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """Return (texts, dimensions) float32."""
         ...
 

@@ -7,7 +7,6 @@ digest.
 
 from __future__ import annotations
 
-import os
 import re
 import statistics
 from collections import defaultdict
@@ -18,10 +17,11 @@ from typing import Any
 
 import msgspec
 
+from gpueval.machine import cache_folder
+from gpueval.units import GIB
+
 _KEPT = 5
 """Latest launches that a prior is taken from."""
-
-GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,7 @@ def no_prior() -> Prior:
 
 def store_path() -> Path:
     """The file of this user."""
-    own = os.environ.get("GPUEVAL_CACHE")
-    shared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpueval"
-    return Path(own or shared) / "sizing.jsonl"
+    return cache_folder() / "sizing.jsonl"
 
 
 def remember(record: Mapping[str, Any], path: Path | None = None) -> None:

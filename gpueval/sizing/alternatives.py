@@ -4,7 +4,7 @@ hardware.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -81,11 +81,10 @@ def alternatives(sizing: Sizing, longest_tokens: int, prior: Prior | None) -> It
     if needed <= longest < load.context_tokens:
         shorter = replace(load, context_tokens=longest)
         found.append(tried(f"a context of {longest:,} tokens", f"--max-model-len {longest}", new=shorter))
-    if load.kv_dtype == "auto" and float(sizing.device.compute_capability or 0) >= 8.9:
+    if load.kv_dtype == "auto" and sizing.device.capability >= 8.9:
         found.append(tried("an fp8 KV cache", "--kv-dtype fp8", new=replace(load, kv_dtype="fp8")))
     found.append(_more_devices(sizing, tried))
-    for quant in _smaller_formats(sizing):
-        other = from_config(model.shape.outer, model.name, model.source, quant)
+    for quant, other in _smaller_formats(sizing):
         found.append(tried(f"the model as {quant}", f"--quant {quant}", m=other))
     found += [tried("a smaller model", other.name, m=other) for other in _smaller_models(model)]
     yield from [alternative for alternative in found if alternative][:5]
@@ -110,14 +109,16 @@ def _more_devices(sizing: Sizing, tried: Try) -> Alternative | None:
     return None
 
 
-def _smaller_formats(sizing: Sizing) -> Sequence[str]:
+def _smaller_formats(sizing: Sizing) -> Iterator[tuple[str, ModelSpec]]:
     if sizing.engine == "llama.cpp":
         order = ["q8_0", "q6_k", "q5_k_m", "q4_k_m", "iq4_xs", "q3_k_m", "q2_k"]
     else:
-        order = (["fp8"] if float(sizing.device.compute_capability or 0) >= 8.9 else ["int8"]) + ["awq-int4"]
-    own = sizing.model.weight_bytes
-    made = [(quant, from_config(sizing.model.shape.outer, "", "", quant).weight_bytes) for quant in order]
-    return [quant for quant, bytes_ in made if bytes_ < 0.95 * own]
+        order = (["fp8"] if sizing.device.capability >= 8.9 else ["int8"]) + ["awq-int4"]
+    own = sizing.model
+    for quant in order:
+        other = from_config(own.shape.outer, own.name, own.source, quant)
+        if other.weight_bytes < 0.95 * own.weight_bytes:
+            yield quant, other
 
 
 def _smaller_models(model: ModelSpec) -> list[ModelSpec]:

@@ -10,9 +10,10 @@ from gpueval.sizing import memory, throughput
 from gpueval.sizing.actuals import Prior, no_prior
 from gpueval.sizing.hardware.apple import default_limit
 from gpueval.sizing.hardware.device import Device, Hardware
-from gpueval.sizing.memory import GIB, EngineName, Load, MemoryEstimate
+from gpueval.sizing.memory import EngineName, Load, MemoryEstimate
 from gpueval.sizing.model import ModelSpec
 from gpueval.sizing.throughput import Speed
+from gpueval.units import GIB
 
 _CPU_MARGIN_BYTES = GIB
 _LLAMA_CPP_MARGIN_BYTES = GIB
@@ -151,7 +152,7 @@ def size(
 
 
 def default_engine(model: ModelSpec, hardware: Hardware) -> EngineName:
-    """VLLM where it runs and the weights are not a GGUF mixture, else the rules of llama.cpp."""
+    """Return vLLM where it runs and the weights are not a GGUF mixture, else the rules of llama.cpp."""
     if (
         model.source.startswith("GGUF")
         or "_k" in model.format
@@ -190,10 +191,17 @@ def available_bytes(device: Device, engine: EngineName, utilisation: float) -> t
     return free, notes
 
 
-def fit_ranks(
-    model: ModelSpec, hardware: Hardware, load: Load, engine: EngineName | None, prior: Prior | None
+def size_on(
+    model: ModelSpec,
+    hardware: Hardware,
+    load: Load,
+    ranks: int | None,
+    engine: EngineName | None,
+    prior: Prior | None,
 ) -> Sizing:
-    """Size with the fewest ranks that fit; where none does, with the most that the heads allow."""
+    """Size with so many ranks, or (None) with the fewest that fit; where none does, with the most the heads allow."""
+    if ranks:
+        return size(model, hardware, replace(load, ranks=ranks), engine, prior)
     best: Sizing | None = None
     for ranks in range(1, len(hardware.devices) + 1):
         if not model.splits_over(ranks) or (ranks > 1 and hardware.devices[0].details.get("mig")):

@@ -15,6 +15,7 @@ Peak of a prefill step of T tokens (sum of what is alive at once, after vLLM's m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,8 +25,8 @@ from gpueval.sizing.model import ModelSpec
 from gpueval.sizing.model.formats import KV_BYTES
 from gpueval.sizing.model.layers import Attention, fixed_bytes_per_sequence, growing_bytes_per_token
 from gpueval.sizing.model.tensors import expert_width, feed_forward_width
+from gpueval.units import GIB
 
-GIB = 1 << 30
 EngineName = Literal["vllm", "vllm-cpu", "llama.cpp"]
 
 DEFAULT_UTILISATION = 0.92
@@ -109,15 +110,19 @@ class MemoryEstimate:
     @property
     def overhead_total(self) -> Range:
         """Sum of the overhead terms."""
-        total = Range(0, 0, 0)
-        for term in self.overhead.values():
-            total = total + term
-        return total
+        return _sum(self.overhead)
 
     @property
     def total(self) -> Range:
         """Weights, cache and overhead."""
         return self.overhead_total.plus(self.weights + self.kv_cache)
+
+
+def _sum(terms: Mapping[str, Range]) -> Range:
+    total = Range(0, 0, 0)
+    for term in terms.values():
+        total = total + term
+    return total
 
 
 def kv_element_bytes(kv_dtype: str, model: ModelSpec) -> float:
@@ -167,9 +172,7 @@ def estimate(
         )
     sized = _Sized(model, load, element, cut)
     kv = sized.cache(load.context_tokens, load.concurrency)
-    total = Range(0, 0, 0)
-    for term in overhead.values():
-        total = total + term
+    total = _sum(overhead)
     left = None
     longest, most, fits = 0, 0.0, "unknown"
     if available_bytes is not None:

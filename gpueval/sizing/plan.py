@@ -9,11 +9,12 @@ from typing import Any
 from gpueval.errors import UsageError
 from gpueval.sizing.actuals import Prior
 from gpueval.sizing.alternatives import Alternative, alternatives
-from gpueval.sizing.estimate import Sizing, fit_ranks, size
+from gpueval.sizing.estimate import Sizing, size, size_on
 from gpueval.sizing.hardware.device import Hardware
-from gpueval.sizing.memory import DEFAULT_UTILISATION, GIB, EngineName, Load, Range
+from gpueval.sizing.memory import DEFAULT_UTILISATION, EngineName, Load, Range
 from gpueval.sizing.model import ModelSpec
 from gpueval.sizing.throughput import job_seconds
+from gpueval.units import GIB
 
 _MOST_SEQUENCES = 256
 _VLLM_KV = {
@@ -112,7 +113,7 @@ class Plan:
             "arguments": self.arguments,
             "seconds": {"low": seconds.low, "mid": seconds.mid, "high": seconds.high} if seconds else None,
             "alternatives": [alternative.to_dict() for alternative in self.alternatives],
-            "notes": list(dict.fromkeys(self.notes)),
+            "notes": list(self.notes),
         }
 
 
@@ -158,11 +159,7 @@ def make_plan(
         block_tokens=32 if cpu else 16,
         graphs=not cpu,
     )
-    one = (
-        size(model, hardware, replace(load, ranks=ranks), engine, prior)
-        if ranks
-        else fit_ranks(model, hardware, load, engine, prior)
-    )
+    one = size_on(model, hardware, load, ranks, engine, prior)
     mean = round(workload.mean_tokens) if workload else min(context, _USUAL_TOKENS)
     seqs = sequences(one, mean)
     busy = size(
@@ -235,9 +232,7 @@ def _arguments(sizing: Sizing, seqs: int | None, mean_tokens: int) -> dict[str, 
 
 def _dtype(sizing: Sizing) -> str:
     """float16 below compute capability 8.0, where vLLM refuses bfloat16; elsewhere vLLM's own choice."""
-    capability = sizing.device.compute_capability
-    old = sizing.device.kind == "nvidia" and capability is not None and float(capability) < 8.0
-    return "float16" if old else "auto"
+    return "float16" if 0 < sizing.device.capability < 8.0 else "auto"
 
 
 def cpu_cache_gib(sizing: Sizing, seqs: int, mean_tokens: int) -> int:

@@ -11,12 +11,12 @@ from typing import Any
 from gpueval.fingerprint import model_digest
 from gpueval.sizing import actuals
 from gpueval.sizing.alternatives import alternatives
-from gpueval.sizing.estimate import Sizing, default_engine, fit_ranks
-from gpueval.sizing.estimate import size as size_model
+from gpueval.sizing.estimate import Sizing, default_engine, size_on
 from gpueval.sizing.hardware import Hardware, detect, find
-from gpueval.sizing.memory import DEFAULT_UTILISATION, GIB, EngineName, Load
+from gpueval.sizing.memory import DEFAULT_UTILISATION, EngineName, Load
 from gpueval.sizing.model import ModelSpec, load_model
 from gpueval.sizing.plan import Plan, Workload, make_plan
+from gpueval.units import GIB
 
 _LAUNCH_OPTIONS = ("--max-model-len", "--kv-dtype", "--tensor-parallel")
 
@@ -48,9 +48,7 @@ def size(
     spec = load_model(model, quant)
     machine = find(hardware) if isinstance(hardware, str) else hardware or detect()
     known = prior_of(spec, machine, engine)
-    if tensor_parallel:
-        return size_model(spec, machine, replace(load or Load(), ranks=tensor_parallel), engine, known)
-    return fit_ranks(spec, machine, load or Load(), engine, known)
+    return size_on(spec, machine, load or Load(), tensor_parallel, engine, known)
 
 
 def with_alternatives(found: Sizing) -> dict[str, Any]:

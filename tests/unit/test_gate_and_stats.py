@@ -101,7 +101,7 @@ def test_column_bounds_by_hand() -> None:
 
 
 def test_bootstrap_agrees_with_scipy() -> None:
-    stats = pytest.importorskip("scipy.stats")
+    stats = pytest.importorskip("scipy.stats", reason="the interval is compared with SciPy's")
     values = np.random.default_rng(1).beta(4, 2, size=200)
     low, high = bootstrap_mean(values)
     theirs = stats.bootstrap((values,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(2))

@@ -116,7 +116,7 @@ def test_run_rescore_and_gate_on_the_command_line(files) -> None:
 )
 def test_errors_are_one_message_a_remedy_and_an_exit_code(files, arguments, code, part) -> None:
     if "http" in " ".join(arguments):
-        pytest.importorskip("openai")
+        pytest.importorskip("openai", reason="the client for server judges is an extra")
     done = gpueval(*arguments, cwd=files)
     assert done.returncode == code, done.stderr
     assert part in done.stderr

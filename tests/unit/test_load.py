@@ -76,7 +76,7 @@ def test_formats_give_the_same_samples(tmp_path, suffix) -> None:
     ]
     path = tmp_path / f"s{suffix}"
     if suffix == ".parquet":
-        arrow = pytest.importorskip("pyarrow")
+        arrow = pytest.importorskip("pyarrow", reason="Parquet input needs pyarrow")
         import pyarrow.parquet
 
         pyarrow.parquet.write_table(arrow.Table.from_pylist(rows), path)

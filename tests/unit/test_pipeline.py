@@ -167,7 +167,7 @@ def test_groups_are_summed_up_apart(run, scripted) -> None:
 
 
 def test_result_as_a_data_frame(run) -> None:
-    pytest.importorskip("pandas")
+    pytest.importorskip("pandas", reason="a data frame as input needs pandas")
     frame = run(rows=ROWS[:3], metrics=["faithfulness"])[0].to_pandas()
     assert list(frame.columns) == ["id", "faithfulness", "faithfulness_state"]
     assert set(frame["faithfulness_state"]) == {"ok"}

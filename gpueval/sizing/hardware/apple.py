@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from gpueval.sizing.hardware import catalogue
 from gpueval.sizing.hardware.device import Device, Origin
+from gpueval.units import GIB
 
 Run = Callable[[Sequence[str]], str | None]
 
@@ -67,7 +68,7 @@ def read(run: Run | None = None, system: str | None = None) -> tuple[list[Device
 
 def default_limit(memory_bytes: int) -> int:
     """Bytes that macOS lets the GPU wire by default: 2/3 of up to 32 GB, 3/4 of more."""
-    return memory_bytes * 2 // 3 if memory_bytes <= 32 * catalogue.GIB else memory_bytes * 3 // 4
+    return memory_bytes * 2 // 3 if memory_bytes <= 32 * GIB else memory_bytes * 3 // 4
 
 
 def _run(command: Sequence[str]) -> str | None:
@@ -88,12 +89,12 @@ def _wired_limit(ask: Run, memory: int) -> tuple[int, Origin, list[str]]:
         value = _number(ask(["sysctl", "-n", key]))
         if value and value > 0:
             limit = min(memory, value * unit)
-            return limit, "read", [f"{key} is set: the GPU may wire {limit / catalogue.GIB:.1f} GiB"]
+            return limit, "read", [f"{key} is set: the GPU may wire {limit / GIB:.1f} GiB"]
     limit = default_limit(memory)
     return (
         limit,
         "derived",
-        [f"macOS lets the GPU wire {limit / catalogue.GIB:.1f} GiB of {memory // catalogue.GIB} GB"],
+        [f"macOS lets the GPU wire {limit / GIB:.1f} GiB of {memory // GIB} GB"],
     )
 
 

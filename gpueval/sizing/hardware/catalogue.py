@@ -14,8 +14,7 @@ from importlib import resources
 
 from gpueval.errors import UsageError
 from gpueval.sizing.hardware.device import Device, Hardware, Origin
-
-GIB = 1 << 30
+from gpueval.units import GIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ say little about a virtual machine.
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import threading
 import time
 from pathlib import Path
 
+from gpueval.machine import usable_cores
 from gpueval.sizing.hardware.device import Device, Origin
 from gpueval.sizing.hardware.memory import host_memory
 
@@ -24,21 +24,15 @@ _FASTER_16BIT = {"amx_bf16": 8.0, "amx_tile": 8.0, "avx512_bf16": 2.0}
 """16-bit rate over the fp32 rate, by the widest instruction set; 1 without one."""
 
 
-def read(*, measure: bool = True) -> Device:
-    """Describe the processor.
-
-    Args:
-        measure: Measure bandwidth and arithmetic; otherwise they stay unknown.
-    """
+def read() -> Device:
+    """Describe the processor; its bandwidth and arithmetic are measured."""
     total, free = host_memory()
     cores = usable_cores()
     flags = _flags()
     sources: dict[str, Origin] = {"memory_total_bytes": "read", "memory_free_bytes": "read"} if total else {}
-    bandwidth = flops = None
-    if measure:
-        bandwidth = copy_bandwidth(cores)
-        flops = matrix_flops() * max((_FASTER_16BIT[flag] for flag in flags if flag in _FASTER_16BIT), default=1.0)
-        sources |= {"bandwidth_bytes_per_s": "measured", "flops_16bit": "derived"}
+    bandwidth = copy_bandwidth(cores)
+    flops = matrix_flops() * max((_FASTER_16BIT[flag] for flag in flags if flag in _FASTER_16BIT), default=1.0)
+    sources |= {"bandwidth_bytes_per_s": "measured", "flops_16bit": "derived"}
     shown = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "neon", "asimd") if flag in flags]
     return Device(
         _name(),
@@ -51,16 +45,6 @@ def read(*, measure: bool = True) -> Device:
         details={"cores": cores, "instruction_sets": " ".join(shown)},
         sources=sources,
     )
-
-
-def usable_cores() -> int:
-    """Cores this process may use: its affinity, or a container's quota where that is lower."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return max(1, min(cores, round(int(quota) / int(period))))
-    except (OSError, ValueError):
-        return cores
 
 
 def copy_bandwidth(threads: int) -> float:

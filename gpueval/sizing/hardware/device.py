@@ -40,6 +40,11 @@ class Device:
     details: dict[str, str | int | float | bool] = field(default_factory=dict)
     sources: dict[str, Origin] = field(default_factory=dict)
 
+    @property
+    def capability(self) -> float:
+        """NVIDIA's compute capability as a number; 0 where there is none."""
+        return float(self.compute_capability or 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Hardware:

@@ -16,6 +16,7 @@ from gpueval.lazy import require
 from gpueval.sizing.hardware import catalogue
 from gpueval.sizing.hardware.device import Device, Origin
 from gpueval.sizing.hardware.memory import host_memory
+from gpueval.units import GIB
 
 _TROUBLE = {
     4: "the NVIDIA driver refuses access (no permission): run as a user of the device's group",
@@ -217,7 +218,7 @@ def _visible(devices: list[Device], notes: list[str]) -> tuple[list[Device], lis
         if trouble := device.details.get("memory_trouble"):
             notes.append(f"{device.name}: its memory cannot be read: {trouble}")
         if device.used_by_others_bytes > 256 << 20:
-            notes.append(f"{device.name}: other processes hold {device.used_by_others_bytes / catalogue.GIB:.1f} GiB")
+            notes.append(f"{device.name}: other processes hold {device.used_by_others_bytes / GIB:.1f} GiB")
         if device.details.get("display"):
             notes.append(f"{device.name}: drives a display, which takes memory and can take more")
         if device.unified and device.memory_total_bytes:

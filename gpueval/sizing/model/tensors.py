@@ -73,7 +73,7 @@ def _mixer(shape: Shape, kind: str, index: int) -> Iterator[Matrix]:
         yield from _state(shape, index)
     elif kind == "latent":
         yield from _latent(shape, index)
-    elif kind != "none" or _keeps_attention(shape, index):
+    elif kind != "none" or _keeps_attention(shape):
         kv, key, value = attention_heads(shape, kind, index)
         gate = 2 if shape.get("attn_output_gate") or shape.model_type == "qwen3_next" else 1
         yield Matrix("attention_q", heads * key * gate, h, index)
@@ -85,10 +85,9 @@ def _mixer(shape: Shape, kind: str, index: int) -> Iterator[Matrix]:
             yield Matrix("norm", 1, heads * key + 2 * kv * key, index)
 
 
-def _keeps_attention(shape: Shape, index: int) -> bool:
-    if shape.text.get("block_configs") or shape.text.get("hybrid_override_pattern"):
-        return False
-    return shape.kinds[index] == "none"
+def _keeps_attention(shape: Shape) -> bool:
+    """Whether a layer without a cache of its own still attends (to another layer's cache)."""
+    return not (shape.text.get("block_configs") or shape.text.get("hybrid_override_pattern"))
 
 
 def _latent(shape: Shape, index: int) -> Iterator[Matrix]:
