@@ -4,7 +4,7 @@ VENV ?= .venv
 JUDGE ?=
 BIN := $(VENV)/bin
 
-.PHONY: setup models demo test lint unit clean
+.PHONY: setup models demo test lint unit kernels clean
 
 setup: $(VENV)/.ready
 
@@ -26,8 +26,11 @@ lint: setup
 unit: setup
 	$(BIN)/python -m pytest tests/unit tests/property tests/golden
 
-test: models lint
-	$(BIN)/python -m pytest
+kernels: setup  # Triton's interpreter must be chosen before Triton is imported: a process of its own
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/ops
+
+test: models lint kernels
+	$(BIN)/python -m pytest --ignore=tests/ops
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

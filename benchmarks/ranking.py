@@ -3,9 +3,8 @@
     pip install pytrec-eval-terrier ranx
     python benchmarks/ranking.py 20000 100000 [--out benchmarks/results/ranking.jsonl]
 
-Writes a random run of N queries x 100 results and judgments of about 18 documents per query, then starts each tool in
 Writes a random run of N queries x 100 results and judgments of about 18 documents each, then starts each tool in
-to 1e-6. A tool that is not installed is left out.
+a process of its own and compares the averages. A tool that is not installed is left out.
 """
 
 from __future__ import annotations

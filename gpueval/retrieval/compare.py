@@ -11,7 +11,7 @@ from math import erfc, sqrt
 import numpy as np
 
 from gpueval.retrieval.words import Floats
-from gpueval.stats.intervals import bootstrap_mean
+from gpueval.stats.intervals import bootstrap_means
 
 _FLIPS = 10_000
 _FLIPPED_UP_TO = 5_000
@@ -55,9 +55,9 @@ def compare(
         most_moved: Queries to list.
     """
     found: dict[str, Comparison] = {}
-    for name, values in first.items():
-        difference = second[name] - values
-        interval = bootstrap_mean(difference)
+    differences = {name: second[name] - values for name, values in first.items()}
+    intervals = bootstrap_means(list(differences.values()))
+    for (name, difference), interval in zip(differences.items(), intervals, strict=True):
         order = np.argsort(-np.abs(difference), kind="stable")[:most_moved]
         found[name] = Comparison(
             len(difference),

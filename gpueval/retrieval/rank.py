@@ -16,7 +16,7 @@ from gpueval.retrieval.lists import read_lists
 from gpueval.retrieval.measures import Measure, Scores, parse, score
 from gpueval.retrieval.trec import Judgments, Run, Ties, judgments_from_grades, read_judgments, read_run, run_from_lists
 from gpueval.retrieval.words import Floats
-from gpueval.stats.intervals import bootstrap_mean
+from gpueval.stats.intervals import bootstrap_means
 
 DEFAULT_MEASURES = ("ndcg@10", "mrr@10", "recall@10", "precision@10", "hit@10", "map")
 _JSON = (".jsonl", ".ndjson")
@@ -183,7 +183,7 @@ def rank_run(
     values = _kept(found, kept)
     queries = tuple(query for query, keep in zip(found.queries, kept, strict=True) if keep)
     return RankResult(
-        {name: _mean(column, len(judgments.queries)) for name, column in values.items()},
+        _means(values, len(judgments.queries)),
         _by_group(queries, values, groups or {}),
         queries,
         values,
@@ -210,10 +210,12 @@ def _kept(found: Scores, kept: Any) -> dict[str, Floats]:
     return {name: values[kept] for name, values in found.values.items()}
 
 
-def _mean(values: Floats, total: int) -> Average:
-    interval = bootstrap_mean(values)
-    low, high = interval if interval else (None, None)
-    return Average(float(values.mean()) if len(values) else None, low, high, len(values), total)
+def _means(columns: Mapping[str, Floats], total: int) -> dict[str, Average]:
+    found = {}
+    for (name, values), interval in zip(columns.items(), bootstrap_means(list(columns.values())), strict=True):
+        low, high = interval or (None, None)
+        found[name] = Average(float(values.mean()) if len(values) else None, low, high, len(values), total)
+    return found
 
 
 def _by_group(
@@ -224,7 +226,7 @@ def _by_group(
         if query in groups:
             rows.setdefault(groups[query], []).append(i)
     return {
-        group: {name: _mean(column[at], len(at)) for name, column in values.items()}
+        group: _means({name: column[at] for name, column in values.items()}, len(at))
         for group, at in sorted(rows.items())
     }
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpueval.records import FAILURES, Cell, State, Summary
-from gpueval.stats.intervals import bootstrap_mean
+from gpueval.stats.intervals import Interval, bootstrap_means
 
 _CONSTANT_FROM = 10
 
@@ -32,17 +33,20 @@ class Column:
             self._low.append(cell.value if cell.low is None else cell.low)
             self._high.append(cell.value if cell.high is None else cell.high)
 
-    def summary(self) -> Summary:
-        """Sum up.
+    def values(self) -> NDArray[np.float64]:
+        """The scored cells' values, shape (n,)."""
+        return np.frombuffer(self._values, dtype=np.float64) if self._values else np.empty(0)
+
+    def summary(self, interval: Interval | None) -> Summary:
+        """Sum up, with the interval of the values' mean.
 
         ``lower_bound`` and ``upper_bound`` take every failed cell as 0 and as 1 and every partial cell at its own
         bounds. Cells without a value for a reason that lies in the sample (no claims, abstained, field not given)
         count in neither.
         """
-        values = np.frombuffer(self._values, dtype=np.float64) if self._values else np.empty(0)
+        values = self.values()
         n = len(values)
         n_failed = sum(count for state, count in self._states.items() if state in FAILURES)
-        interval = bootstrap_mean(values)
         bounded = n + n_failed
         return Summary(
             mean=float(values.mean()) if n else None,
@@ -72,12 +76,17 @@ class Table:
 
     def result(self, warnings: list[str]) -> dict[str, Any]:
         """Return ``{"metrics", "groups", "warnings"}`` with :class:`~gpueval.records.Summary` records."""
-        metrics = {name: column.summary() for name, column in self._columns.items()}
-        groups = {
-            group: {name: column.summary() for name, column in columns.items()}
-            for group, columns in sorted(self._groups.items())
+        groups = {group: self._groups[group] for group in sorted(self._groups)}
+        tables = [self._columns, *groups.values()]
+        intervals = iter(bootstrap_means([column.values() for table in tables for column in table.values()]))
+        metrics, *by_group = (
+            {name: column.summary(next(intervals)) for name, column in table.items()} for table in tables
+        )
+        return {
+            "metrics": metrics,
+            "groups": dict(zip(groups, by_group, strict=True)),
+            "warnings": warnings + _remarks(metrics),
         }
-        return {"metrics": metrics, "groups": groups, "warnings": warnings + _remarks(metrics)}
 
 
 def coverage(summary: Summary) -> float:

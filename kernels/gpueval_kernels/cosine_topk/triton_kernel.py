@@ -1,0 +1,202 @@
+"""The Triton kernels of :func:`gpueval_kernels.cosine_topk`: scores never leave the registers, and nothing is sorted
+there.
+
+1. ``group_max_kernel`` multiplies tiles of queries and documents and writes the highest score of every 32 documents.
+2. The groups with the highest maxima are chosen: the k-th of these maxima is a floor under the k-th best score.
+3. ``group_score_kernel`` scores the documents of the chosen groups.
+4. Every document within rounding error of the k-th place is scored in float64, ordered, and checked against the best
+   group left out. Where that could still matter (many equal documents), the query is done with all documents.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from gpueval_kernels.cosine_topk.reference import rounding
+
+_GROUP = 32
+_SPARE_GROUPS = 8
+_QUERIES, _DOCUMENTS, _DEPTH_BYTES = 64, 128, 64
+"""A tile; products of float32 need more registers, so its slices are half as deep."""
+_NUMBERS_AT_ONCE = 1 << 27
+"""Bounds what a block of queries keeps: maxima, scores of chosen groups, gathered vectors."""
+
+
+@triton.jit
+def _shown(score, query, document, real, there, ranges, mask, m, RANGED: tl.constexpr, MASKED: tl.constexpr):
+    """Replace scores that are no numbers or belong to hidden documents by -inf; ``real`` and ``there`` keep loads in
+    bounds.
+    """
+    fit = (score == score) & (score < float("inf")) & there
+    if RANGED:
+        fit = fit & (document >= tl.load(ranges + query * 2, real, 0))
+        fit = fit & (document < tl.load(ranges + query * 2 + 1, real, 0))
+    if MASKED:
+        fit = fit & (tl.load(mask + query.to(tl.int64) * m + document, real & there, 0) != 0)
+    return tl.where(fit, score, -float("inf"))
+
+
+@triton.jit
+def group_max_kernel(
+    queries, documents, q_scale, d_scale, ranges, mask, out, n, m, dimensions, groups,
+    RANGED: tl.constexpr, MASKED: tl.constexpr,
+    QUERIES: tl.constexpr, DOCUMENTS: tl.constexpr, DEPTH: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """Write (n, groups) highest scores of each query in each group of documents."""
+    first_query, first_document = tl.program_id(0) * QUERIES, tl.program_id(1) * DOCUMENTS
+    q_row, d_row = tl.arange(0, QUERIES), tl.arange(0, DOCUMENTS)
+    query, document = first_query + q_row, first_document + d_row
+    real, there = query < n, document < m
+    q_tile = queries + first_query.to(tl.int64) * dimensions
+    d_tile = documents + first_document.to(tl.int64) * dimensions
+    score = tl.zeros((QUERIES, DOCUMENTS), tl.float32)
+    for depth in range(0, dimensions, DEPTH):
+        column = depth + tl.arange(0, DEPTH)
+        inside = column < dimensions
+        q = tl.load(q_tile + (q_row[:, None] * dimensions + column[None, :]), real[:, None] & inside[None, :], 0.0)
+        d = tl.load(d_tile + (d_row[:, None] * dimensions + column[None, :]), there[:, None] & inside[None, :], 0.0)
+        score = tl.dot(q, tl.trans(d), score, input_precision="ieee")
+    score = score * tl.load(q_scale + query, real, 0.0)[:, None] * tl.load(d_scale + document, there, 0.0)[None, :]
+    score = _shown(
+        score, query[:, None], document[None, :], real[:, None], there[None, :], ranges, mask, m, RANGED, MASKED
+    )
+    highest = tl.max(tl.reshape(score, (QUERIES, DOCUMENTS // GROUP, GROUP)), axis=2)
+    group = tl.program_id(1) * (DOCUMENTS // GROUP) + tl.arange(0, DOCUMENTS // GROUP)
+    tile = out + first_query.to(tl.int64) * groups
+    tl.store(tile + (q_row[:, None] * groups + group[None, :]), highest, real[:, None] & (group < groups)[None, :])
+
+
+@triton.jit
+def group_score_kernel(
+    queries, documents, q_scale, d_scale, ranges, mask, chosen, out, m, dimensions, picked,
+    RANGED: tl.constexpr, MASKED: tl.constexpr, DEPTH: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """Write (n, picked, GROUP) scores of the documents of each query's chosen groups."""
+    place = tl.program_id(0).to(tl.int64) * picked + tl.program_id(1)
+    first = tl.load(chosen + place) * GROUP
+    row = tl.arange(0, GROUP)
+    query, document = tl.program_id(0) + row * 0, first + row
+    there = document < m
+    q_tile = queries + tl.program_id(0).to(tl.int64) * dimensions
+    d_tile = documents + first * dimensions
+    score = tl.zeros((GROUP,), tl.float32)
+    for depth in range(0, dimensions, DEPTH):
+        column = depth + tl.arange(0, DEPTH)
+        inside = column < dimensions
+        q = tl.load(q_tile + column, inside, 0.0).to(tl.float32)
+        d = tl.load(d_tile + (row[:, None] * dimensions + column[None, :]), there[:, None] & inside[None, :], 0.0)
+        score += tl.sum(q[None, :] * d.to(tl.float32), axis=1)
+    score = score * tl.load(q_scale + tl.program_id(0)) * tl.load(d_scale + document, there, 0.0)
+    score = _shown(score, query, document, there, there, ranges, mask, m, RANGED, MASKED)
+    tl.store(out + place * GROUP + tl.arange(0, GROUP), score)
+
+
+def run(queries: Any, documents: Any, k: int, cosine: bool, ranges: Any, mask: Any) -> tuple[Any, Any]:
+    """Launch the kernels block of queries by block; returns (queries, k) scores and ids on the tensors' device."""
+    m, dimensions = documents.shape
+    groups = triton.cdiv(m, _GROUP)
+    picked = min(groups, k + _SPARE_GROUPS)
+    d_scale = _scale(documents, cosine)
+    each = max(groups, picked * _GROUP, 2 * (k + _GROUP) * dimensions)
+    step = max(1, _NUMBERS_AT_ONCE // each)
+    parts = []
+    for start in range(0, len(queries), step):
+        rows = slice(start, start + step)
+        q = queries[rows]
+        bounds = None if ranges is None else ranges[rows].to(torch.int64).contiguous()
+        shown = None if mask is None else mask[rows].to(torch.uint8).contiguous()
+        scales = _scale(q, cosine), d_scale
+        flags = {"RANGED": bounds is not None, "MASKED": shown is not None}
+        some = (bounds if bounds is not None else d_scale), (shown if shown is not None else d_scale)
+        highest = torch.empty((len(q), groups), dtype=torch.float32, device=q.device)
+        group_max_kernel[(triton.cdiv(len(q), _QUERIES), triton.cdiv(m, _DOCUMENTS))](
+            q, documents, *scales, *some, highest, len(q), m, dimensions, groups, **flags,
+            QUERIES=_QUERIES, DOCUMENTS=_DOCUMENTS, DEPTH=_DEPTH_BYTES // q.element_size(), GROUP=_GROUP,
+            num_warps=8, num_stages=3,
+        )  # fmt: skip
+        best, chosen = highest.topk(min(groups, picked + 1), dim=1)
+        left_out = best[:, picked] if groups > picked else None
+        chosen = chosen[:, :picked].contiguous()
+        scores = torch.empty((len(q), picked, _GROUP), dtype=torch.float32, device=q.device)
+        group_score_kernel[(len(q), picked)](
+            q, documents, *scales, *some, chosen, scores, m, dimensions, picked, **flags,
+            DEPTH=128, GROUP=_GROUP, num_warps=4,
+        )  # fmt: skip
+        ids = (chosen[:, :, None] * _GROUP + torch.arange(_GROUP, device=q.device)).reshape(len(q), -1)
+        parts.append(_settled(scores.reshape(len(q), -1), ids, left_out, q, documents, k, cosine, bounds, shown))
+    return torch.cat([scores for scores, _ in parts]), torch.cat([ids for _, ids in parts])
+
+
+def _scale(vectors: Any, cosine: bool) -> Any:
+    """Return what a product is multiplied by: 1 / length, 0 for length 0, NaN where a vector takes no part."""
+    square = vectors.float().square().sum(dim=1)
+    made = torch.where(square > 0, square.rsqrt(), 0.0) if cosine else torch.ones_like(square)
+    return torch.where(torch.isfinite(square), made, float("nan"))
+
+
+def _settled(
+    scores: Any, ids: Any, left_out: Any, queries: Any, documents: Any, k: int, cosine: bool, ranges: Any, mask: Any
+) -> tuple[Any, Any]:
+    """Score again whatever may be among the k best, order it, and redo a query where a group left out may matter."""
+    error = torch.full((len(queries), 1), rounding(documents.shape[1]), device=scores.device)
+    if not cosine:
+        lengths = [vectors.float().square().sum(dim=1).sqrt().nan_to_num(0, 0, 0) for vectors in (queries, documents)]
+        error = error * lengths[0][:, None] * lengths[1].max()
+    wanted = min(k, scores.shape[1])
+    kth = scores.topk(wanted, dim=1).values[:, -1:]
+    may = (scores >= kth - 2 * error) & (scores > -float("inf"))
+    width = max(wanted, int(may.sum(dim=1).max()))
+    near, place = torch.where(may, scores, -float("inf")).topk(min(width, scores.shape[1]), dim=1)
+    ids = torch.where(near > -float("inf"), ids.gather(1, place), -1)
+    exact, ids = _ordered(_exact(queries, documents, ids, cosine), ids, wanted)
+    if left_out is not None:
+        unsure = (left_out > -float("inf")) & ~(exact[:, -1] > left_out + error[:, 0])
+        for row in unsure.nonzero()[:, 0].tolist():
+            exact[row], ids[row] = _with_all(queries[row], documents, wanted, cosine, ranges, mask, row)
+    missing = k - wanted
+    pad = torch.nn.functional.pad
+    return pad(exact, (0, missing), value=-float("inf")), pad(ids, (0, missing), value=-1)
+
+
+def _ordered(scores: Any, ids: Any, wanted: int) -> tuple[Any, Any]:
+    """Sort by descending score, equal scores by ascending number, and keep the first."""
+    by_id = torch.where(ids < 0, torch.iinfo(torch.int64).max, ids).argsort(dim=-1, stable=True)
+    order = by_id.gather(-1, scores.gather(-1, by_id).argsort(dim=-1, descending=True, stable=True))[..., :wanted]
+    return scores.gather(-1, order), ids.gather(-1, order)
+
+
+def _exact(queries: Any, documents: Any, ids: Any, cosine: bool) -> Any:
+    """Score (queries, candidates) in float64 and round to float32; -inf where the number is -1."""
+    scores = torch.empty(ids.shape, dtype=torch.float32, device=ids.device)
+    step = max(1, _NUMBERS_AT_ONCE // (ids.shape[1] * queries.shape[1]))
+    for start in range(0, len(queries), step):
+        rows = slice(start, start + step)
+        q, d = queries[rows].double(), documents[ids[rows].clamp(min=0)].double()
+        product = torch.einsum("qd,qkd->qk", q, d)
+        if cosine:
+            length = (q.square().sum(1)[:, None] * d.square().sum(2)).sqrt()
+            product = torch.where(length > 0, product / length, 0.0)
+        scores[rows] = torch.where(ids[rows] < 0, -float("inf"), product).float()
+    return scores
+
+
+def _with_all(
+    query: Any, documents: Any, wanted: int, cosine: bool, ranges: Any, mask: Any, row: int
+) -> tuple[Any, Any]:
+    """Score one query with every document in float64."""
+    q = query.double()[None, :]
+    ids = torch.arange(len(documents), device=documents.device)[None, :]
+    hidden = ~torch.isfinite(documents.float().square().sum(dim=1))[None, :]
+    if ranges is not None:
+        hidden = hidden | (ids < ranges[row, 0]) | (ids >= ranges[row, 1])
+    if mask is not None:
+        hidden = hidden | (mask[row] == 0)[None, :]
+    step = max(1, _NUMBERS_AT_ONCE // documents.shape[1])
+    blocks = [_exact(q, documents, ids[:, i : i + step], cosine) for i in range(0, len(documents), step)]
+    ids = torch.where(hidden, -1, ids)
+    scores, ids = _ordered(torch.where(hidden, -float("inf"), torch.cat(blocks, dim=1)), ids, wanted)
+    return scores[0], ids[0]
