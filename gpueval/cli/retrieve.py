@@ -11,6 +11,8 @@ from gpueval.cli.progress import ProgressBar
 from gpueval.cli.words import names_in, print_json
 from gpueval.engines import model_folder
 from gpueval.report.ranking import show_retrieval
+from gpueval.report.tradeoff import tradeoff_svg
+from gpueval.retrieval.indexes import KINDS
 from gpueval.retrieval.rank import DEFAULT_MEASURES
 from gpueval.retrieval.retrieve import retrieve as measure
 
@@ -27,7 +29,7 @@ from gpueval.retrieval.retrieve import retrieve as measure
     "indexes",
     default="exact",
     show_default=True,
-    help="exact, flat, ivf, hnsw, ivfpq; several separated by commas. The exact search always runs, as the truth.",
+    help=f"{', '.join(KINDS)}; several separated by commas. The exact search always runs, as the truth.",
 )
 @click.option("--metric", "metrics", default=",".join(DEFAULT_MEASURES), show_default=True, help="As in rank.")
 @click.option("--k", type=click.IntRange(1), default=100, show_default=True, help="Documents per query.")
@@ -71,6 +73,8 @@ def retrieve(
             progress=progress,
         )
     body = found.to_dict()
+    title = f"{body['documents']:,} documents, {body['queries']:,} queries, {body['embedder']}, k = {body['k']}"
+    (out / "tradeoff.svg").write_text(tradeoff_svg(body["indexes"], title), encoding="utf-8")
     if as_json:
         print_json(body)
     else:

@@ -12,9 +12,10 @@ from gpueval.errors import UsageError
 from gpueval.fingerprint import digest
 from gpueval.machine import cache_folder
 from gpueval.retrieval.corpus import locate, texts
+from gpueval.retrieval.indexes import build, check, search, settings
 from gpueval.retrieval.measures import Measure, parse
 from gpueval.retrieval.rank import DEFAULT_MEASURES, RankResult, rank_run, read_any_judgments
-from gpueval.retrieval.search import KINDS, Found, agreement, build, exact, lists_of, search, settings
+from gpueval.retrieval.search import Found, agreement, exact, lists_of
 from gpueval.retrieval.trec import Judgments, run_from_lists
 from gpueval.retrieval.vectors import Rows, VectorStore
 from gpueval.run_folder import locked, write_json
@@ -97,7 +98,7 @@ def retrieve(
         embedder: Sentence-transformers folder.
         queries: ``.jsonl`` with id and text; from the BEIR folder when None.
         qrels: TREC file, ``.jsonl`` or BEIR ``.tsv``; without judgments only the indexes are measured.
-        indexes: Of ``exact``, ``flat``, ``ivf``, ``hnsw``, ``ivfpq``; the exact search always runs.
+        indexes: Of :data:`gpueval.retrieval.indexes.KINDS`; the exact search always runs.
         metrics: Ranking measures.
         k: Documents per query.
         out: Folder for the runs (``run.<index>.trec``), the indexes and ``retrieve.json``.
@@ -109,11 +110,9 @@ def retrieve(
     Raises:
         DataError: A file is wrong.
         PrerequisiteError: The model, sentence-transformers or FAISS is missing.
-        UsageError: An unknown index.
+        UsageError: An unknown index, or too few documents for one.
     """
-    unknown = [kind for kind in indexes if kind not in KINDS]
-    if unknown:
-        raise UsageError(f"Unknown index '{unknown[0]}'.", f"Known: {', '.join(KINDS)}")
+    check(indexes)
     measures = [parse(name) for name in metrics]
     files = locate(Path(corpus), Path(queries) if queries else None, Path(qrels) if qrels else None)
     judgments = read_any_judgments(files[2]) if files[2] else None  # what is wrong is said before anything is encoded
@@ -152,6 +151,7 @@ class _Task:
     queries: list[str]
     vectors: Vectors
     key: str
+    device: str
 
 
 def _encoded(corpus: Path, asked: Mapping[str, str], encoder: TextEncoder, where: Path, progress: Progress) -> _Task:
@@ -169,7 +169,7 @@ def _encoded(corpus: Path, asked: Mapping[str, str], encoder: TextEncoder, where
     query_store = VectorStore(where / "query", encoder.dimensions)
     query_rows = query_store.add(asked.values(), encoder, "query", lambda done: progress("queries", done, len(asked)))
     key = digest(store.digest_of(rows).encode(), encoder.fingerprint.encode()).hex()[:12]
-    return _Task(documents, store, rows, list(asked), query_store.take(query_rows), key)
+    return _Task(documents, store, rows, list(asked), query_store.take(query_rows), key, encoder.device)
 
 
 def _searched(
@@ -181,8 +181,9 @@ def _searched(
     measures: Sequence[Measure],
 ) -> tuple[Row, ...]:
     """Search exactly, then with every index and setting."""
+    check(indexes, len(task.documents))
     dimensions = task.vectors.shape[1]
-    truth = exact(task.vectors, task.store, task.rows, k)
+    truth = exact(task.vectors, task.store, task.rows, k, task.device)
 
     def row(kind: str, setting: int | None, found: Found, build_s: float, size: int) -> Row:
         label = kind if setting is None else f"{kind}-{setting}"

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from hashlib import blake2b
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from gpueval.engines.text_encoder import batches
-from gpueval.errors import DataError, UsageError
+from gpueval.errors import DataError, PrerequisiteError, UsageError
+from gpueval.report.tradeoff import tradeoff_svg
 from gpueval.retrieval.corpus import beir_grades, locate, texts
-from gpueval.retrieval.search import agreement, build, exact, lists_of, search, settings
+from gpueval.retrieval.indexes import build, check, search, settings
+from gpueval.retrieval.search import agreement, exact, lists_of
 from gpueval.retrieval.vectors import VectorStore
 
 
@@ -23,7 +28,7 @@ class Hashed:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def encode(self, some, kind, progress=None):
+    def encode(self, some, kind):
         self.asked += some
         found = np.zeros((len(some), self.dimensions), np.float32)
         for row, text in zip(found, some, strict=True):
@@ -125,11 +130,104 @@ def test_faiss_indexes_agree_with_the_exact_search_and_are_reused(store, tmp_pat
     assert np.array_equal(search(kind, again, queries, 10, widest).documents, found.documents)
 
 
-def test_product_quantisation_says_that_it_needs_more_documents(store, tmp_path) -> None:
+def test_product_quantisation_says_that_it_needs_more_documents() -> None:
     pytest.importorskip("faiss", reason="pip install 'gpueval[retrieve]'")
-    made, rows = store
     with pytest.raises(UsageError, match="needs 10,000 documents"):
-        build("ivfpq", made, rows, 16, tmp_path / "i.faiss")
+        check(["hnsw", "ivfpq"], 9_999)
+    check(["hnsw", "ivfpq"], 10_000)
+
+
+class _FakeGpuFaiss(types.ModuleType):
+    """faiss-cpu with the names that faiss-gpu-cuvs adds; its "GPU" indexes are CPU indexes that know where they are."""
+
+    def __init__(self, gpus: int = 1) -> None:
+        import faiss
+
+        super().__init__("faiss")
+        self.__dict__.update({name: value for name, value in vars(faiss).items() if name != "__name__"})
+        self.moved: list[str] = []
+
+        class Cagra:
+            def __init__(self, resources, dimensions, metric, config) -> None:
+                assert isinstance(resources, StandardGpuResources)
+                assert config.graph_degree > 0
+                self.index = faiss.IndexHNSWFlat(dimensions, 32, metric)
+
+            def train(self, vectors) -> None:
+                self.index.add(vectors)
+
+            def search(self, queries, k, *, params):
+                assert params.itopk_size % 32 == 0
+                assert params.itopk_size >= k
+                return self.index.search(queries, k, params=faiss.SearchParametersHNSW(efSearch=params.itopk_size))
+
+        class StandardGpuResources:
+            pass
+
+        def index_cpu_to_gpu(resources, device, index):
+            assert isinstance(resources, StandardGpuResources)
+            assert index.ntotal == 0 or self.moved  # it is filled there, unless it was read from disk
+            self.moved.append("to gpu")
+            return index
+
+        def index_gpu_to_cpu(index):
+            self.moved.append("to cpu")
+            return index
+
+        self.StandardGpuResources, self.get_num_gpus = StandardGpuResources, lambda: gpus
+        self.index_cpu_to_gpu, self.index_gpu_to_cpu = index_cpu_to_gpu, index_gpu_to_cpu
+        self.GpuIndexCagra, self.GpuIndexCagraConfig = Cagra, types.SimpleNamespace
+        self.SearchParametersCagra = types.SimpleNamespace
+
+
+@pytest.mark.parametrize("kind", ["gpu_flat", "gpu_ivf", "cagra"])
+def test_indexes_on_a_gpu_take_the_same_way(store, tmp_path, monkeypatch, kind) -> None:
+    pytest.importorskip("faiss", reason="pip install 'gpueval[retrieve]'")
+    fake = _FakeGpuFaiss()
+    monkeypatch.setitem(sys.modules, "faiss", fake)
+    made, rows = store
+    check([kind], 5_000)
+    queries = Hashed().encode([f"w{i} w{i % 7}" for i in range(50)], "document")
+    file = tmp_path / f"{kind}.faiss"
+    built = build(kind, made, rows, 16, file)
+    widest = settings(kind, built.index, 10)[-1]
+    found = search(kind, built, queries, 10, widest)
+    truth = exact(queries, made, rows, 10)
+    assert np.allclose(found.scores[:, 0], truth.scores[:, 0], atol=1e-5)
+    assert built.size_bytes > len(rows) * 16 * 4
+    assert fake.moved == ([] if kind == "cagra" else ["to gpu", "to cpu"])
+    again = build(kind, made, rows, 16, file)
+    assert (again.seconds == 0) == (kind != "cagra")
+    assert np.array_equal(search(kind, again, queries, 10, widest).documents, found.documents)
+
+
+def test_a_missing_gpu_is_named_once_and_early(monkeypatch) -> None:
+    pytest.importorskip("faiss", reason="pip install 'gpueval[retrieve]'")
+    fake = _FakeGpuFaiss(gpus=0)
+    monkeypatch.setitem(sys.modules, "faiss", fake)
+    with pytest.raises(PrerequisiteError, match="sees no GPU"):
+        check(["gpu_flat"])
+    del fake.GpuIndexCagra
+    with pytest.raises(PrerequisiteError, match="faiss-gpu-cuvs"):
+        check(["cagra"])
+    del fake.StandardGpuResources
+    with pytest.raises(PrerequisiteError, match="this FAISS is faiss-cpu"):
+        check(["flat", "gpu_ivf"])
+
+
+def test_the_trade_off_is_drawn() -> None:
+    rows = [
+        {"index": "exact", "setting": None, "recall_of_exact": 1.0, "queries_per_s": 900.0},
+        {"index": "hnsw", "setting": 10, "recall_of_exact": 0.62, "queries_per_s": 21_000.0},
+        {"index": "hnsw", "setting": 80, "recall_of_exact": 0.97, "queries_per_s": 4_000.0},
+    ]
+    drawn = ElementTree.fromstring(tradeoff_svg(rows, "a < b & <script>"))
+    points = list(drawn.iter("{http://www.w3.org/2000/svg}circle"))
+    by_speed = sorted(points, key=lambda point: float(point.get("cx")))
+    assert [point[0].text.split(":")[0] for point in by_speed] == ["exact", "hnsw 80", "hnsw 10"]
+    by_share = sorted(points, key=lambda point: float(point.get("cy")))
+    assert [point[0].text.split(":")[0] for point in by_share] == ["exact", "hnsw 80", "hnsw 10"]
+    assert not list(drawn.iter("{http://www.w3.org/2000/svg}script"))
 
 
 def test_lists_leave_out_places_that_no_document_took() -> None:
