@@ -30,11 +30,11 @@ from gpueval.fingerprint import text_digest
 from gpueval.judge import prompts
 from gpueval.judge.plan import Keys
 from gpueval.judge.reader import StoredReader
-from gpueval.judge.run import SIMILAR, Bench, Progress, judge_window
+from gpueval.judge.run import BY_EMBEDDER_ALONE, SIMILAR, Bench, Progress, judge_window
 from gpueval.judge.store import Store
 from gpueval.metrics import DEFAULT, Metric, choose, score
 from gpueval.metrics.baselines import load_libraries
-from gpueval.records import Cell, Judgments, Need, Sample, Summary
+from gpueval.records import Cell, Judgments, Sample, Summary
 from gpueval.report.markdown import markdown
 from gpueval.run_folder import (
     locked,
@@ -146,13 +146,13 @@ def evaluate(
             plan: Plan | None = None
             unsized = "no local judge on vLLM"
             store = stack.enter_context(Store(folder / "judgments.sqlite"))
-            if needs - {Need.SIMILAR_REFERENCE} and isinstance(judge, str) and _runs_on_vllm(config):
+            if needs - BY_EMBEDDER_ALONE and isinstance(judge, str) and _runs_on_vllm(config):
                 plan, unsized = _planned(config, folder, n_samples, chosen)
             if needs & SIMILAR:
                 embed = _embedder(embedder, config, folder / "engine.log")
                 if embed is not embedder:  # what the caller started stays the caller's
                     stack.callback(embed.close)
-            if needs - {Need.SIMILAR_REFERENCE}:
+            if needs - BY_EMBEDDER_ALONE:
                 engine = _judge(judge, config, plan, folder / "engine.log")
                 if engine is not judge:
                     stack.callback(engine.close)
@@ -331,7 +331,7 @@ def _embedder(embedder: str | Embedder | None, config: RunConfig, log: Path) -> 
         raise UsageError(
             "These metrics compare meanings and need an embedding model.",
             "Give a sentence-transformers folder with --embedder, or choose metrics without answer_relevancy, "
-            "answer_correctness and semantic_similarity.",
+            "answer_correctness, semantic_similarity and bertscore.",
         )
     if isinstance(embedder, str):
         return engines.start_embedder(embedder, config.embed_device, log)

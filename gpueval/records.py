@@ -74,6 +74,8 @@ class Need(StrEnum):
     """Cosine of the question with each of three questions written from the answer alone."""
     SIMILAR_REFERENCE = "similar/reference"
     """Cosine of answer and reference."""
+    TOKENS_REFERENCE = "similar/tokens"
+    """Token by token: each one's most similar token on the other side, answer against reference."""
 
 
 class Passage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

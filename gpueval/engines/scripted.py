@@ -20,7 +20,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         kind: Kind of request (``support``, ``useful``, ``relevant``, ``responds``, ``questions``, ``claims``,
-            ``similar``); empty matches all.
+            ``similar``, ``tokens``); empty matches all.
         contains: Text that the user part of the prompt must contain; empty matches all.
         labels: Probabilities of yes, no and cannot tell.
         text: Generated text.

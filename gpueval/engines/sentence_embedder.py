@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpueval.engines.quiet import output_to, stay_offline
-from gpueval.errors import EngineError
+from gpueval.engines.text_encoder import TextEncoder
 from gpueval.fingerprint import model_digest
-from gpueval.lazy import require
 from gpueval.records import Completion, Request
+from gpueval_kernels import greedy_match
 
 _BLOCK_PAIRS = 8192
 """Pairs embedded at a time: bounds the vectors in memory."""
 
+_BLOCK_TOKEN_PAIRS = 256
+"""Pairs whose tokens are matched at a time; a token takes a vector of its own."""
+
 
 class SentenceEmbedder:
-    """Embeds each distinct text once and answers similarity requests with cosines.
+    """Embeds each distinct text of a block once and answers similarity requests.
 
-    Pooling, normalisation and length limit come from the model's own files. Both texts of a pair are embedded alike
-    (the task is symmetric), with the model's query prompt where it has one.
+    Both texts of a pair are embedded alike (the task is symmetric), with the model's query prompt where it has one; for
+    token matching without a prompt.
+
+    ``similar``
+        ``value`` is the cosine of the two texts.
+    ``tokens``
+        ``value`` is BERTScore's F1 over the token vectors of the model's last layer and ``labels`` are its precision
+        and recall, without baseline rescaling. Special tokens can be matched and do not count, as in the bert-score
+        package.
 
     Args:
         folder: Local sentence-transformers model folder.
@@ -36,63 +44,53 @@ class SentenceEmbedder:
     """
 
     def __init__(self, folder: Path, *, device: str | None = None, log: Path | None = None) -> None:
-        with output_to(log):
-            self._load(folder, device)
-
-    def _load(self, folder: Path, device: str | None) -> None:
-        stay_offline()
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        library = require("sentence_transformers", "embed")
-        try:
-            self._model = library.SentenceTransformer(str(folder), device=device, local_files_only=True)
-        except (OSError, ValueError) as error:
-            raise EngineError(f"sentence-transformers cannot load {folder}: {error}") from error
-        self._prompt = "query" if "query" in (self._model.prompts or {}) and self._model.prompts["query"] else None
-        self._n_texts = self._n_truncated = 0
+        self._encoder = TextEncoder(folder, device=device, log=log)
         self.fingerprint = f"embed:{model_digest(folder)}"
         self._facts = {
             "engine": "sentence-transformers",
-            "engine_version": library.__version__,
+            "engine_version": self._encoder.version,
             "model": folder.name,
             "fingerprint": self.fingerprint,
-            "device": str(self._model.device),
-            "max_seq_length": self._model.max_seq_length,
+            "device": self._encoder.device,
+            "max_seq_length": self._encoder.max_tokens,
         }
 
     def facts(self) -> Mapping[str, Any]:
         """Model, versions, and how many texts were longer than the model reads."""
-        return dict(self._facts) | {"n_texts": self._n_texts, "n_truncated": self._n_truncated}
+        return dict(self._facts) | {"n_texts": self._encoder.n_texts, "n_truncated": self._encoder.n_truncated}
 
     def close(self) -> None:
         """Let go of the model."""
-        del self._model
+        del self._encoder
 
     def run(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Answer similarity requests block by block."""
-        for start in range(0, len(requests), _BLOCK_PAIRS):
-            block = requests[start : start + _BLOCK_PAIRS]
-            rows: dict[str, int] = {}
-            for request in block:
-                for text in request.parts:
-                    rows.setdefault(text, len(rows))
-            texts = list(rows)
-            self._count(texts)
-            vectors = self._model.encode(
-                texts,
-                normalize_embeddings=True,
-                convert_to_numpy=True,
-                show_progress_bar=False,
-                prompt_name=self._prompt,
-            ).astype(np.float32)
-            left = vectors[[rows[request.parts[0]] for request in block]]
-            right = vectors[[rows[request.parts[1]] for request in block]]
-            for request, cosine in zip(block, np.einsum("ij,ij->i", left, right), strict=True):
-                yield Completion(request.key, value=float(cosine))
+        for kind, size, answer in (
+            ("similar", _BLOCK_PAIRS, self._cosines),
+            ("tokens", _BLOCK_TOKEN_PAIRS, self._token_matches),
+        ):
+            mine = [request for request in requests if request.ask.kind == kind]
+            for start in range(0, len(mine), size):
+                yield from answer(mine[start : start + size])
 
-    def _count(self, texts: Sequence[str]) -> None:
-        limit = self._model.max_seq_length
-        self._n_texts += len(texts)
-        long = [text for text in texts if len(text.encode()) > limit]
-        if long:
-            lengths = self._model.tokenizer(long, add_special_tokens=True, truncation=False, verbose=False)["input_ids"]
-            self._n_truncated += sum(len(ids) > limit for ids in lengths)
+    def _cosines(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        texts, pairs = _distinct(requests)
+        vectors = self._encoder.encode(texts, "query")
+        cosines = np.einsum("ij,ij->i", vectors[pairs[:, 0]], vectors[pairs[:, 1]])
+        for request, cosine in zip(requests, cosines.tolist(), strict=True):
+            yield Completion(request.key, value=cosine)
+
+    def _token_matches(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        texts, pairs = _distinct(requests)
+        tokens = self._encoder.tokens(texts)
+        found = greedy_match(tokens.vectors, tokens.offsets, pairs, weights=(~tokens.special).astype(np.float64))
+        sides = (found.precision.tolist(), found.recall.tolist(), found.f1.tolist())
+        for request, precision, recall, f1 in zip(requests, *sides, strict=True):
+            yield Completion(request.key, value=f1, labels=(precision, recall))
+
+
+def _distinct(requests: Sequence[Request]) -> tuple[list[str], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Return the distinct texts and, per request, the numbers of its two, shape (requests, 2)."""
+    numbers: dict[str, int] = {}
+    pairs = [[numbers.setdefault(text, len(numbers)) for text in request.parts] for request in requests]
+    return list(numbers), np.array(pairs, np.int64)

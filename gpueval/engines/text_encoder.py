@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,8 +28,32 @@ _BATCH_TOKENS = 8192
 _MOST_TEXTS = 512
 
 
+@dataclass(frozen=True, slots=True)
+class TokenVectors:
+    """Vectors of the tokens of several texts, one text after the other.
+
+    Attributes:
+        vectors: (tokens, dimensions) torch tensor on the model's device, not normalised.
+        offsets: (texts + 1,) where each text begins.
+        special: (tokens,) marks tokens that the tokenizer added around the text.
+    """
+
+    vectors: Any
+    offsets: NDArray[np.int64]
+    special: NDArray[np.bool_]
+
+
 class TextEncoder:
     """Encodes queries and documents.
+
+    Attributes:
+        dimensions: Length of a vector.
+        fingerprint: Identifies model and dimensions.
+        device: Where the model lies.
+        version: Version of sentence-transformers.
+        max_tokens: Longest text that the model reads whole.
+        n_texts: Texts encoded so far.
+        n_truncated: How many of them were longer.
 
     Args:
         folder: Local model folder.
@@ -59,6 +84,8 @@ class TextEncoder:
         if dimensions is not None and not 1 <= dimensions <= whole:
             raise UsageError(f"{folder.name} has {whole} dimensions; {dimensions} were asked.")
         self.dimensions = dimensions or whole
+        self.device, self.version = str(self._model.device), str(library.__version__)
+        self.max_tokens = int(self._model.max_seq_length or 1 << 20)
         self.n_texts = self.n_truncated = 0
         self._prompts: dict[str, str] = self._model.prompts or {}
         self.fingerprint = f"{model_digest(folder)}:{self.dimensions}"
@@ -80,11 +107,8 @@ class TextEncoder:
         """
         prompt = self.prompt(kind)
         lengths = self._lengths([prompt + text for text in texts])
-        limit = int(self._model.max_seq_length or 1 << 20)
-        self.n_texts += len(texts)
-        self.n_truncated += int((lengths > limit).sum())
         found = np.zeros((len(texts), self.dimensions), np.float32)
-        for rows in batches(np.minimum(lengths, limit)):
+        for rows in batches(np.minimum(lengths, self.max_tokens)):
             vectors = self._model.encode(
                 [texts[i] for i in rows],
                 batch_size=len(rows),
@@ -98,12 +122,45 @@ class TextEncoder:
         unit: Vectors = np.divide(found, norms, out=found, where=norms > 0)
         return unit
 
+    def tokens(self, texts: Sequence[str]) -> TokenVectors:
+        """Encode the tokens of texts: the last layer of the model, without a prompt.
+
+        Raises:
+            EngineError: The model does not give one vector per token.
+        """
+        torch = require("torch", "embed")
+        if not texts:
+            return TokenVectors(torch.zeros(0, self.dimensions), np.zeros(1, np.int64), np.zeros(0, bool))
+        lengths = self._lengths(texts)
+        found: list[Any] = [None] * len(texts)
+        for rows in batches(np.minimum(lengths, self.max_tokens)):
+            some = self._model.encode(
+                [texts[i] for i in rows],
+                batch_size=len(rows),
+                prompt="",
+                output_value="token_embeddings",
+                convert_to_numpy=False,
+                show_progress_bar=False,
+            )
+            for row, vectors in zip(rows.tolist(), some, strict=True):
+                found[row] = vectors
+        marks = self._model.tokenizer(
+            list(texts), truncation=True, max_length=self.max_tokens, return_special_tokens_mask=True
+        )["special_tokens_mask"]
+        if any(len(vectors) != len(mark) for vectors, mark in zip(found, marks, strict=True)):
+            raise EngineError("The embedding model does not give one vector per token, so tokens cannot be matched.")
+        offsets = np.concatenate([[0], np.cumsum([len(mark) for mark in marks])])
+        return TokenVectors(torch.cat(found), offsets, np.concatenate([np.array(mark, bool) for mark in marks]))
+
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Tokens of every text, special tokens included."""
+        """Count the texts and those that are too long, and return the tokens of each, special tokens included."""
         if not texts:
             return np.zeros(0, np.int64)
         ids = self._model.tokenizer(list(texts), add_special_tokens=True, truncation=False, verbose=False)["input_ids"]
-        return np.fromiter((len(one) for one in ids), np.int64, len(texts))
+        lengths = np.fromiter((len(one) for one in ids), np.int64, len(texts))
+        self.n_texts += len(texts)
+        self.n_truncated += int((lengths > self.max_tokens).sum())
+        return lengths
 
 
 def batches(lengths: NDArray[np.int64], budget: int = _BATCH_TOKENS) -> Iterator[NDArray[np.int64]]:

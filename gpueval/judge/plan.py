@@ -49,7 +49,7 @@ class Keys:
         texts = self._texts
         head = self._asks.get(ask.kind)
         if head is None:
-            model = self._embedder if ask is prompts.SIMILAR else self._judge
+            model = self._embedder if ask.kind in prompts.BY_EMBEDDER else self._judge
             head = self._asks[ask.kind] = digest(model, ask.kind.encode(), ask.system.encode(), ask.schema.encode())
         found = [head]
         for part in parts:
@@ -212,10 +212,12 @@ def second_round(draft: Draft, keys: Keys, reader: Reader) -> list[Request]:
             draft.slots[Need.RESPONDS] = [_slot(request, reader, out)]
         if Need.SIMILAR_QUESTIONS in needs and sample.question is not None:
             draft.slots[Need.SIMILAR_QUESTIONS] = _question_slots(draft, sample.question, keys, out)
-    if Need.SIMILAR_REFERENCE in needs and not is_blank(sample.answer) and not is_blank(sample.reference):
-        request = _similarity(sample.answer or "", sample.reference or "", keys)
-        out.append(request)
-        draft.slots[Need.SIMILAR_REFERENCE] = [(request.key,)]
+    if not is_blank(sample.answer) and not is_blank(sample.reference):
+        for need, ask in ((Need.SIMILAR_REFERENCE, prompts.SIMILAR), (Need.TOKENS_REFERENCE, prompts.TOKENS)):
+            if need in needs:
+                request = _verdict(ask, (sample.answer or "", sample.reference or ""), keys)
+                out.append(request)
+                draft.slots[need] = [(request.key,)]
     return out
 
 
@@ -274,7 +276,7 @@ def _question_slots(draft: Draft, question: str, keys: Keys, out: list[Request])
     missing = Verdict(None, State.PARSE_FAILED if state in (State.OK, State.PARTIAL) else state, 0.0)
     slots: list[Slot] = []
     for text in draft.questions:
-        request = _similarity(question, text, keys)
+        request = _verdict(prompts.SIMILAR, (question, text), keys)
         out.append(request)
         slots.append((request.key,))
     return slots + [missing] * (prompts.N_QUESTIONS - len(slots))
@@ -296,10 +298,6 @@ def _generation(ask: Ask, parts: tuple[str, ...], keys: Keys, max_tokens: int = 
 
 def _verdict(ask: Ask, parts: tuple[str, ...], keys: Keys) -> Request:
     return Request(keys.of(ask, parts), ask, parts)
-
-
-def _similarity(first: str, second: str, keys: Keys) -> Request:
-    return Request(keys.of(prompts.SIMILAR, (first, second)), prompts.SIMILAR, (first, second))
 
 
 def _slot(request: Request, reader: Reader, out: list[Request]) -> Slot:

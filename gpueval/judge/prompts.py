@@ -64,6 +64,10 @@ CLAIMS = Ask(
 )
 SIMILAR = Ask("similar", "")
 """Cosine of two texts: answered by the embedding model."""
+TOKENS = Ask("tokens", "")
+"""Match of the tokens of two texts: answered by the embedding model."""
+BY_EMBEDDER = frozenset({SIMILAR.kind, TOKENS.kind})
+"""Kinds that the embedding model answers; the judge answers all others."""
 
 RETRY_CUE = "\nReply with the JSON object only, complete and without any other text."
 

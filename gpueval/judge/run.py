@@ -29,7 +29,9 @@ from gpueval.records import Claims, Completion, Judgments, Need, Request, Sample
 Progress = Callable[[str, int, int], None]
 """Called with the round's name, requests done and requests in all."""
 
-SIMILAR = frozenset({Need.SIMILAR_QUESTIONS, Need.SIMILAR_REFERENCE})
+BY_EMBEDDER_ALONE = frozenset({Need.SIMILAR_REFERENCE, Need.TOKENS_REFERENCE})
+SIMILAR = BY_EMBEDDER_ALONE | {Need.SIMILAR_QUESTIONS}
+"""What the embedding model answers, about the texts given and about questions that the judge wrote."""
 """Needs that the embedding model answers; all others are the judge's."""
 
 
@@ -97,11 +99,11 @@ def judge_window(samples: Sequence[Sample], metrics: Sequence[Metric], bench: Be
     for draft in drafts:
         _take_generated(draft, replies)
     second = [request for draft in drafts for request in second_round(draft, bench.keys, bench.reader)]
-    verdicts = _round("verdicts", [request for request in second if request.ask is not prompts.SIMILAR], bench)
+    verdicts = _round("verdicts", [request for request in second if request.ask.kind not in prompts.BY_EMBEDDER], bench)
     masses = [sum(completion.labels) for completion in verdicts.values() if completion.labels]
     bench.tally.n_verdicts += len(masses)
     bench.tally.label_mass += sum(masses)
-    similar = _round("similarities", [request for request in second if request.ask is prompts.SIMILAR], bench)
+    similar = _round("similarities", [request for request in second if request.ask.kind in prompts.BY_EMBEDDER], bench)
     bench.keys.forget()
     return [_judgments(draft, verdicts, similar, bench.threshold) for draft in drafts]
 
@@ -111,7 +113,7 @@ def _round(stage: str, requests: Iterable[Request], bench: Bench) -> dict[bytes,
     asked = ordered(requests)
     if not asked:
         return {}
-    engine = bench.embedder if asked[0].ask is prompts.SIMILAR else bench.judge
+    engine = bench.embedder if asked[0].ask.kind in prompts.BY_EMBEDDER else bench.judge
     found = bench.store.get([request.key for request in asked], with_failed=engine is None)
     bench.tally.n_requests += len(asked)
     bench.tally.n_reused += len(found)

@@ -31,6 +31,7 @@ METRICS: dict[str, Metric] = {
         baselines.TOKEN_F1,
         baselines.BLEU,
         baselines.ROUGE_L,
+        baselines.BERTSCORE,
     )
 }
 

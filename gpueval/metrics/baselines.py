@@ -1,4 +1,5 @@
-"""Classic baselines against a reference, for comparison: they need no judge and see only words.
+"""Classic baselines against a reference, for comparison: they need no judge and see only words (BERTScore: tokens in
+their context, by the embedding model).
 
 Texts without spaces between words (Chinese, Japanese, Thai) are compared character by character. BLEU comes from
 sacrebleu, the longest common subsequence of ROUGE-L from rapidfuzz.
@@ -12,8 +13,8 @@ from collections.abc import Iterable
 
 from gpueval.lazy import require
 from gpueval.metrics.answers import is_equal, normalise
-from gpueval.metrics.base import Metric
-from gpueval.records import Cell, Judgments, Sample
+from gpueval.metrics.base import Metric, is_blank
+from gpueval.records import Cell, Judgments, Need, Sample, State
 
 _UNSPACED = r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
 _TOKEN = re.compile(rf"{_UNSPACED}|(?:(?!{_UNSPACED})\S)+")
@@ -86,8 +87,20 @@ def _rouge_l(sample: Sample, judgments: Judgments) -> Cell:
     return Cell(rouge_l(sample.answer or "", sample.reference or ""))
 
 
+def _bertscore(sample: Sample, judgments: Judgments) -> Cell:
+    if is_blank(sample.answer):
+        return Cell(0.0, State.NO_CLAIMS)
+    (verdict,) = judgments.verdicts[Need.TOKENS_REFERENCE]
+    return Cell(verdict.p, verdict.state)
+
+
 EXACT_MATCH = Metric("exact_match", ("answer", "reference"), (), _exact)
 """1 where answer and reference are equal after normalisation, else 0."""
 TOKEN_F1 = Metric("token_f1", ("answer", "reference"), (), _token_f1)
 BLEU = Metric("bleu", ("answer", "reference"), (), _bleu, extra="baselines")
 ROUGE_L = Metric("rouge_l", ("answer", "reference"), (), _rouge_l, extra="baselines")
+BERTSCORE = Metric("bertscore", ("answer", "reference"), (Need.TOKENS_REFERENCE,), _bertscore)
+"""F1 of greedy token matching (Zhang et al. 2020): P = mean over the answer's tokens of the highest cosine with a token
+of the reference, R the other way round, F1 = 2 P R / (P + R), clipped to [0, 1]. Token vectors are the embedding
+model's last layer; not rescaled with a baseline, so values of different models do not compare. 0 where the answer is
+blank."""
