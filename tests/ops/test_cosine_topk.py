@@ -57,6 +57,14 @@ def test_half_precision_input_is_scored_exactly(run) -> None:
     check(run(cosine_topk, q, docs, 6), plain(q, docs, 6))
 
 
+def test_bfloat16_input(run) -> None:
+    torch = pytest.importorskip("torch", reason="NumPy has no bfloat16")
+    if run.is_triton and not run.on_gpu:
+        pytest.skip("Triton's interpreter has no product of bfloat16")
+    q, docs = (torch.from_numpy(vectors(seed, n, 48)).to(run.device).bfloat16() for seed, n in ((1, 4), (2, 200)))
+    check(run(cosine_topk, q, docs, 6), plain(q.float().cpu().numpy(), docs.float().cpu().numpy(), 6))
+
+
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_hostile_vectors(run, similarity) -> None:
     q, docs = vectors(1, 8, 20), vectors(2, 1000, 20)

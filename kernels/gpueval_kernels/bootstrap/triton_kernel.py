@@ -50,7 +50,7 @@ def bootstrap_kernel(
                 weight += tl.sum(tl.load(weights + place, mask, 0.0).to(tl.float64), axis=0)
             else:
                 weight += tl.sum(mask.to(tl.float64), axis=0)
-    tl.store(out + resample * columns + column, total / weight, inside)
+    tl.store(out + resample.to(tl.int64) * columns + column, total / weight, inside)
 
 
 def run(sums: Any, weights: Any, resamples: int, seed: int, first_resample: int) -> Any:

@@ -11,7 +11,8 @@ Found = tuple[Vectors, Numbers]
 
 _QUERY_BLOCK, _DOCUMENT_BLOCK = 256, 16_384
 """Their scores (16 MiB) stay in the processor's cache."""
-_PAIR_BLOCK = 8192
+_PAIR_BLOCK = 1024
+"""Their float64 copies stay there too."""
 _NONE = np.iinfo(np.int64).max
 
 
@@ -41,7 +42,8 @@ def run(
         for start in range(0, len(q), _QUERY_BLOCK):
             rows = slice(start, start + _QUERY_BLOCK)
             scores = q[rows] @ d.T
-            scores[:, unfit] = -np.inf
+            if unfit.any():
+                scores[:, unfit] = -np.inf
             scores[~np.isfinite(q_length[rows])] = -np.inf
             if ranges is not None:
                 place = at + np.arange(len(d))
@@ -109,8 +111,8 @@ def _candidates(scores: Vectors, kth: Vectors, error: NDArray[np.float64], k: in
         floor = np.maximum(floor, border - error)
     with np.errstate(invalid="ignore"):
         floor = np.where(np.isfinite(floor), floor - error, np.finfo(np.float32).min)
-    row, column = np.nonzero(scores >= floor[:, None].astype(np.float32))
-    return row, column
+    found = np.flatnonzero(scores >= floor[:, None].astype(np.float32))  # faster than nonzero of two dimensions
+    return np.divmod(found, scores.shape[1])
 
 
 def _merged(best: Vectors, number: Numbers, row: Numbers, scores: Vectors, numbers: Numbers) -> Found:

@@ -46,8 +46,14 @@ def group_max_kernel(
     RANGED: tl.constexpr, MASKED: tl.constexpr,
     QUERIES: tl.constexpr, DOCUMENTS: tl.constexpr, DEPTH: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Write (n, groups) highest scores of each query in each group of documents."""
-    first_query, first_document = tl.program_id(0) * QUERIES, tl.program_id(1) * DOCUMENTS
+    """Write (n, groups) highest scores of each query in each group of documents.
+
+    Neighbouring programs take the same documents, which so come from memory once. The grid has one axis: the others
+    hold at most 65,535 programs, too few for the tiles of more than eight million documents.
+    """
+    tiles = tl.cdiv(n, QUERIES)
+    document_tile = tl.program_id(0) // tiles
+    first_query, first_document = (tl.program_id(0) % tiles) * QUERIES, document_tile * DOCUMENTS
     q_row, d_row = tl.arange(0, QUERIES), tl.arange(0, DOCUMENTS)
     query, document = first_query + q_row, first_document + d_row
     real, there = query < n, document < m
@@ -65,7 +71,7 @@ def group_max_kernel(
         score, query[:, None], document[None, :], real[:, None], there[None, :], ranges, mask, m, RANGED, MASKED
     )
     highest = tl.max(tl.reshape(score, (QUERIES, DOCUMENTS // GROUP, GROUP)), axis=2)
-    group = tl.program_id(1) * (DOCUMENTS // GROUP) + tl.arange(0, DOCUMENTS // GROUP)
+    group = document_tile * (DOCUMENTS // GROUP) + tl.arange(0, DOCUMENTS // GROUP)
     tile = out + first_query.to(tl.int64) * groups
     tl.store(tile + (q_row[:, None] * groups + group[None, :]), highest, real[:, None] & (group < groups)[None, :])
 
@@ -113,7 +119,7 @@ def run(queries: Any, documents: Any, k: int, cosine: bool, ranges: Any, mask: A
         flags = {"RANGED": bounds is not None, "MASKED": shown is not None}
         some = (bounds if bounds is not None else d_scale), (shown if shown is not None else d_scale)
         highest = torch.empty((len(q), groups), dtype=torch.float32, device=q.device)
-        group_max_kernel[(triton.cdiv(len(q), _QUERIES), triton.cdiv(m, _DOCUMENTS))](
+        group_max_kernel[(triton.cdiv(len(q), _QUERIES) * triton.cdiv(m, _DOCUMENTS),)](
             q, documents, *scales, *some, highest, len(q), m, dimensions, groups, **flags,
             QUERIES=_QUERIES, DOCUMENTS=_DOCUMENTS, DEPTH=_DEPTH_BYTES // q.element_size(), GROUP=_GROUP,
             num_warps=8, num_stages=3,
@@ -124,7 +130,7 @@ def run(queries: Any, documents: Any, k: int, cosine: bool, ranges: Any, mask: A
         scores = torch.empty((len(q), picked, _GROUP), dtype=torch.float32, device=q.device)
         group_score_kernel[(len(q), picked)](
             q, documents, *scales, *some, chosen, scores, m, dimensions, picked, **flags,
-            DEPTH=128, GROUP=_GROUP, num_warps=4,
+            DEPTH=64, GROUP=_GROUP, num_warps=4,
         )  # fmt: skip
         ids = (chosen[:, :, None] * _GROUP + torch.arange(_GROUP, device=q.device)).reshape(len(q), -1)
         parts.append(_settled(scores.reshape(len(q), -1), ids, left_out, q, documents, k, cosine, bounds, shown))

@@ -76,8 +76,8 @@ class Matcher:
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Launch the kernel; as :meth:`gpueval_kernels.greedy_match.reference.Matcher.of`."""
         device, lengths = self._tokens.device, np.diff(self._offsets)
-        best = torch.zeros(int(begins[-1]), dtype=torch.float32, device=device)
-        at = torch.full((int(begins[-1]),), -1, dtype=torch.int32, device=device)
+        best = torch.empty(int(begins[-1]), dtype=torch.float32, device=device)
+        at = torch.empty(int(begins[-1]), dtype=torch.int32, device=device)
         if not len(best):
             return to_numpy(best), to_numpy(at)
         tables = (self._offsets[:-1][first], lengths[first], self._offsets[:-1][second], lengths[second], begins[:-1])
