@@ -12,6 +12,10 @@ from gpueval.units import per_second
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 440, 64, 130, 46, 54
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#b8a800")
 """Okabe and Ito's palette, which colour-blind readers can tell apart; each index has its own mark's label too."""
+_CHARACTER = 7.5
+"""Width of a character of a label."""
+
+_Box = tuple[float, float, float, float]
 
 
 def tradeoff_svg(rows: Sequence[Mapping[str, Any]], title: str) -> str:
@@ -55,6 +59,7 @@ def tradeoff_svg(rows: Sequence[Mapping[str, Any]], title: str) -> str:
     parts.append(f'<text x="{middle}" y="{_HEIGHT - 12}" text-anchor="middle">queries per second (log scale)</text>')
     turned = f'transform="translate(18 {(_TOP + _HEIGHT - _BOTTOM) / 2}) rotate(-90)"'
     parts.append(f'<text {turned} text-anchor="middle">share of the exact result</text>')
+    taken: list[_Box] = []
     kinds = list(dict.fromkeys(row["index"] for row in rows))
     for kind, colour in zip(kinds, _COLOURS, strict=False):
         points = [
@@ -69,5 +74,25 @@ def tradeoff_svg(rows: Sequence[Mapping[str, Any]], title: str) -> str:
             setting = "" if row["setting"] is None else f" {row['setting']}"
             told = f"{kind}{setting}: {row['recall_of_exact']:.3f} at {per_second(row['queries_per_s'])} queries/s"
             parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="5" fill="{colour}"><title>{told}</title></circle>')
-            parts.append(f'<text x="{px + 8:.1f}" y="{py - 7:.1f}" fill="{colour}">{kind}{setting}</text>')
+            left, base = _label_place(px, py, f"{kind}{setting}", taken)
+            parts.append(f'<text x="{left:.1f}" y="{base:.1f}" fill="{colour}">{kind}{setting}</text>')
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _label_place(x: float, y: float, label: str, taken: list[_Box]) -> tuple[float, float]:
+    """Choose a free place beside a mark, and note what it takes."""
+    width = _CHARACTER * len(label)
+    places = [
+        (left, y + rise) for rise in (-7, 18, -21, 32, -35, 46) for left in (x + 8, x - 8 - width, x - width / 2)
+    ]
+    boxes = [(left, base - 11, left + width, base + 3) for left, base in places]
+
+    def free(box: _Box) -> bool:
+        inside = box[0] > _LEFT and box[2] < _WIDTH and box[1] > _TOP - 14
+        return inside and all(
+            box[2] < other[0] or other[2] < box[0] or box[3] < other[1] or other[3] < box[1] for other in taken
+        )
+
+    at = next((i for i, box in enumerate(boxes) if free(box)), 0)
+    taken.append(boxes[at])
+    return places[at]

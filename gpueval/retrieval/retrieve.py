@@ -194,7 +194,8 @@ def _searched(
             ordered = run_from_lists({query: names for query, (names, _) in lists.items()}, {}, "input")
             ranking = rank_run(ordered, judgments, measures)
         rate = len(task.queries) / max(1e-9, found.seconds)
-        return Row(kind, setting, agreement(found, truth, k), rate, build_s, size, ranking)
+        share = agreement(found, truth, k, task.vectors, task.store, task.rows)
+        return Row(kind, setting, share, rate, build_s, size, ranking)
 
     table = [row("exact", None, truth, 0.0, len(task.rows) * dimensions * 4)]
     for kind in dict.fromkeys(kind for kind in indexes if kind != "exact"):

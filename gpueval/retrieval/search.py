@@ -16,8 +16,10 @@ from gpueval.engines.text_encoder import Vectors
 from gpueval.lazy import require
 from gpueval.retrieval.vectors import Rows, VectorStore
 from gpueval_kernels import TopK, cosine_topk
+from gpueval_kernels.cosine_topk.reference import score_pairs
 
 _BLOCK_DOCUMENTS = 65_536
+_BLOCK_QUERIES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,29 @@ def exact(queries: Vectors, store: VectorStore, rows: Rows, k: int, device: str 
     return Found(found.ids, found.scores, time.perf_counter() - began)
 
 
-def agreement(found: Found, truth: Found, k: int) -> float:
-    """Mean share of the exact ``k`` nearest that an index found: documents that reach the exact k-th score, so that of
-    equal documents any counts.
+def agreement(found: Found, truth: Found, k: int, queries: Vectors, store: VectorStore, rows: Rows) -> float:
+    """Mean share of the exact ``k`` nearest that an index found.
+
+    A document counts where its exact cosine reaches the exact k-th one, so that of equal documents any counts. The
+    index's own scores are not asked: those of quantised vectors are estimates.
+
+    Args:
+        found: Result of the index.
+        truth: Result of :func:`exact`.
+        k: Documents that count.
+        queries: (queries, dimensions).
+        store: Vectors.
+        rows: Rows of the documents.
     """
     wanted = np.minimum((truth.documents[:, :k] >= 0).sum(axis=1), k)
-    border = truth.scores[np.arange(len(wanted)), np.maximum(wanted - 1, 0)] - 1e-5
-    hits = ((found.scores[:, :k] >= border[:, None]) & (found.documents[:, :k] >= 0)).sum(axis=1)
+    border = truth.scores[np.arange(len(wanted)), np.maximum(wanted - 1, 0)] - 1e-6
+    hits = np.zeros(len(wanted), np.int64)
+    for start in range(0, len(wanted), _BLOCK_QUERIES):
+        block = slice(start, start + _BLOCK_QUERIES)
+        query, place = np.nonzero(found.documents[block, :k] >= 0)
+        documents, at = np.unique(found.documents[block][query, place], return_inverse=True)
+        cosines = score_pairs(queries[block], store.take(rows[documents]), query, at, True)
+        hits[block] = np.bincount(query[cosines >= border[block][query]], minlength=len(hits[block]))
     return float(np.mean(np.minimum(hits, wanted) / np.maximum(wanted, 1))) if len(wanted) else 0.0
 
 

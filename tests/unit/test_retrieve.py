@@ -16,7 +16,7 @@ from gpueval.errors import DataError, PrerequisiteError, UsageError
 from gpueval.report.tradeoff import tradeoff_svg
 from gpueval.retrieval.corpus import beir_grades, locate, texts
 from gpueval.retrieval.indexes import build, check, search, settings
-from gpueval.retrieval.search import agreement, exact, lists_of
+from gpueval.retrieval.search import Found, agreement, exact, lists_of
 from gpueval.retrieval.vectors import VectorStore
 
 
@@ -111,6 +111,17 @@ def test_equal_scores_go_to_the_lower_document(tmp_path) -> None:
     assert found.documents.tolist() == [[0, 2, 3]]
 
 
+def test_an_index_is_measured_by_documents_not_by_the_scores_it_claims(tmp_path) -> None:
+    made = VectorStore(tmp_path, 16)
+    rows = made.add(["a b", "c", "a b", "d e", "f"], Hashed(), "document")
+    queries = Hashed().encode(["a b", "c"], "document")
+    truth = exact(queries, made, rows, 1)
+    assert truth.documents.tolist() == [[0], [1]]
+    for documents, share in (([[2], [1]], 1.0), ([[3], [1]], 0.5), ([[-1], [4]], 0.0)):
+        claimed = Found(np.array(documents), np.array([[2.0], [2.0]], np.float32), 0.0)
+        assert agreement(claimed, truth, 1, queries, made, rows) == share
+
+
 @pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
 def test_faiss_indexes_agree_with_the_exact_search_and_are_reused(store, tmp_path, kind) -> None:
     pytest.importorskip("faiss", reason="pip install 'gpueval[retrieve]'")
@@ -124,7 +135,7 @@ def test_faiss_indexes_agree_with_the_exact_search_and_are_reused(store, tmp_pat
     assert np.allclose(found.scores[:, 0], truth.scores[:, 0], atol=1e-5)
     if kind == "flat":
         assert np.allclose(found.scores, truth.scores, atol=1e-5)
-    assert agreement(found, truth, 10) > 0.6  # repeated documents share their scores
+    assert agreement(found, truth, 10, queries, made, rows) > 0.6
     again = build(kind, made, rows, 16, file)
     assert again.seconds == 0
     assert np.array_equal(search(kind, again, queries, 10, widest).documents, found.documents)
