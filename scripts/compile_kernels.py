@@ -41,6 +41,8 @@ def variants() -> Iterator[Variant]:
         types = numbers | dict.fromkeys(("sums", "weights", "out"), "*fp64") | {"seed": "i64"}
         constants = {"WEIGHTED": weighted, "QUADS": bootstrap._QUADS, "COLUMNS": bootstrap._COLUMNS}
         yield "bootstrap" + (" weighted" if weighted else ""), bootstrap.bootstrap_kernel, types, constants, 4
+        if not weighted:  # Triton makes an argument of 1 a constant
+            yield "bootstrap of one unit", bootstrap.bootstrap_kernel, types, constants | {"n": 1}, 4
     for dtype, size in (("fp16", 2), ("bf16", 2), ("fp32", 4)):
         types = numbers | dict.fromkeys(("queries", "documents", "tokens"), f"*{dtype}")
         types |= dict.fromkeys(("q_scale", "d_scale", "scale", "best_out"), "*fp32") | {"at_out": "*i32"}

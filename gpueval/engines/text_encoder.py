@@ -133,24 +133,26 @@ class TextEncoder:
             return TokenVectors(torch.zeros(0, self.dimensions), np.zeros(1, np.int64), np.zeros(0, bool))
         lengths = self._lengths(texts)
         found: list[Any] = [None] * len(texts)
+        marks: list[NDArray[np.bool_]] = [np.zeros(0, bool)] * len(texts)
         for rows in batches(np.minimum(lengths, self.max_tokens)):
             some = self._model.encode(
                 [texts[i] for i in rows],
                 batch_size=len(rows),
                 prompt="",
-                output_value="token_embeddings",
+                output_value=None,  # everything the model made of a text: its tokens are those that it saw
                 convert_to_numpy=False,
                 show_progress_bar=False,
             )
-            for row, vectors in zip(rows.tolist(), some, strict=True):
-                found[row] = vectors
-        marks = self._model.tokenizer(
-            list(texts), truncation=True, max_length=self.max_tokens, return_special_tokens_mask=True
-        )["special_tokens_mask"]
-        if any(len(vectors) != len(mark) for vectors, mark in zip(found, marks, strict=True)):
-            raise EngineError("The embedding model does not give one vector per token, so tokens cannot be matched.")
+            for row, made in zip(rows.tolist(), some, strict=True):
+                if not {"token_embeddings", "attention_mask", "input_ids"} <= made.keys():
+                    raise EngineError("The embedding model gives no vectors of tokens, so tokens cannot be matched.")
+                real = made["attention_mask"].bool()
+                found[row] = made["token_embeddings"][real]
+                ids = made["input_ids"][real].tolist()
+                mark = self._model.tokenizer.get_special_tokens_mask(ids, already_has_special_tokens=True)
+                marks[row] = np.array(mark, bool)
         offsets = np.concatenate([[0], np.cumsum([len(mark) for mark in marks])])
-        return TokenVectors(torch.cat(found), offsets, np.concatenate([np.array(mark, bool) for mark in marks]))
+        return TokenVectors(torch.cat(found), offsets, np.concatenate(marks))
 
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Count the texts and those that are too long, and return the tokens of each, special tokens included."""

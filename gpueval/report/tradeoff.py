@@ -82,9 +82,7 @@ def tradeoff_svg(rows: Sequence[Mapping[str, Any]], title: str) -> str:
 def _label_place(x: float, y: float, label: str, taken: list[_Box]) -> tuple[float, float]:
     """Choose a free place beside a mark, and note what it takes."""
     width = _CHARACTER * len(label)
-    places = [
-        (left, y + rise) for rise in (-7, 18, -21, 32, -35, 46) for left in (x + 8, x - 8 - width, x - width / 2)
-    ]
+    places = [(left, y + rise) for rise in (-7, 18, -21, 32, -35, 46) for left in (x + 8, x - 8 - width, x - width / 2)]
     boxes = [(left, base - 11, left + width, base + 3) for left, base in places]
 
     def free(box: _Box) -> bool:

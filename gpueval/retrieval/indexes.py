@@ -160,7 +160,7 @@ def _factory(kind: str, documents: int, dimensions: int) -> str:
         lists = max(1, documents // 40)
     if kind.endswith("ivf"):
         return f"IVF{lists},Flat"
-    parts = next(parts for parts in range(dimensions // 8, 0, -1) if dimensions % parts == 0)
+    parts = next(parts for parts in range(max(1, dimensions // 8), 0, -1) if dimensions % parts == 0)
     return f"IVF{lists},PQ{parts}"
 
 

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from gpueval_kernels import bootstrap
 
 RESAMPLES = 2000
-_RESAMPLED_UP_TO = 5_000
-"""Values up to which the mean is resampled; with more its distribution is normal to about three digits."""
+_RESAMPLED_UP_TO = 2_000
+"""Values up to which the mean is resampled. With more its distribution is normal, and resampling costs much: columns of
+different length (groups) share no draws.
+"""
 
 _COLUMNS_AT_ONCE = 64
 
@@ -26,7 +28,8 @@ def bootstrap_means(
 
     Columns of the same length share their draws, which are made once: O(resamples x n) per length, not per column.
     The draws depend on seed and n alone (:func:`gpueval_kernels.bootstrap`), so an interval is the same on every
-    machine. Above 5,000 values ``mean +- z s / sqrt(n)`` is used, cut at the smallest and largest value.
+    machine up to the rounding of a sum. Above 2,000 values ``mean +- z s / sqrt(n)`` is used, cut at the smallest and
+    largest value.
 
     Args:
         columns: Each (n,) float64, of any length.

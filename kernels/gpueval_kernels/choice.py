@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -35,7 +37,8 @@ def choose(wanted: Implementation | None, *arrays: Any) -> Implementation:
         return "reference"
     import torch
 
-    return "triton" if torch.cuda.get_device_capability() >= _FIRST_CAPABILITY else "reference"
+    device = next(array.device for array in arrays if getattr(array, "is_cuda", False))
+    return "triton" if torch.cuda.get_device_capability(device) >= _FIRST_CAPABILITY else "reference"
 
 
 def to_numpy(array: Any) -> NDArray[Any]:
@@ -47,9 +50,36 @@ def to_numpy(array: Any) -> NDArray[Any]:
     return found
 
 
-def to_tensor(array: Any, like: Any = None) -> Any:
-    """Return a contiguous torch tensor, on the device of ``like`` where that is a tensor."""
+def device_of(*arrays: Any) -> Any:
+    """Return the device of the first tensor on a GPU, else the processor."""
     import torch
 
-    tensor = array if isinstance(array, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(array))
-    return (tensor.to(like.device) if isinstance(like, torch.Tensor) else tensor).contiguous()
+    on_gpu = (array.device for array in arrays if getattr(array, "is_cuda", False))
+    return next(on_gpu, torch.device("cpu"))
+
+
+def to_tensor(array: Any, device: Any) -> Any:
+    """Return a contiguous torch tensor on a device."""
+    import torch
+
+    if isinstance(array, torch.Tensor):
+        return array.to(device).contiguous()
+    given = np.ascontiguousarray(array)
+    return torch.from_numpy(given if given.flags.writeable else given.copy()).to(device)
+
+
+def to_floats(array: Any, device: Any) -> Any:
+    """Return a tensor of a type that the kernels multiply: others than float16, bfloat16 and float32 become float32."""
+    import torch
+
+    tensor = to_tensor(array, device)
+    return tensor if tensor.dtype in (torch.float16, torch.bfloat16, torch.float32) else tensor.float()
+
+
+@contextmanager
+def launched_on(device: Any) -> Iterator[None]:
+    """Launch kernels on a device: Triton asks for the current one, not for that of its tensors."""
+    import torch
+
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        yield

@@ -25,8 +25,8 @@ def plain(queries, documents, k, similarity="cosine", ranges=None, mask=None):
                 continue
             score = float(q[i] @ d[j])
             if similarity == "cosine":
-                length = np.linalg.norm(q[i]) * np.linalg.norm(d[j])
-                score = score / length if length else 0.0
+                lengths = np.linalg.norm(q[i]), np.linalg.norm(d[j])
+                score = score / (lengths[0] * lengths[1]) if min(lengths) >= 2.0**-45 else 0.0
             found.append((-np.float32(score), j))
         for place, (score, j) in enumerate(sorted(found)[:k]):
             scores[i, place], ids[i, place] = -score, j
@@ -77,7 +77,10 @@ def test_hostile_vectors(run, similarity) -> None:
     q[2, 3] = np.nan
     q[3] = docs[99]
     q[4] = -docs[99]
-    q[5] *= 1e-15
+    q[5] *= 1e-12
+    q[6] *= 1e-22
+    docs[400:500] *= 1e-22
+    docs[500:600] *= 1e-12
     check(run(cosine_topk, q, docs, 9, similarity=similarity), plain(q, docs, 9, similarity))
 
 
@@ -102,6 +105,20 @@ def test_ranges_and_masks(run) -> None:
     check(run(cosine_topk, q, docs, 6, ranges=ranges), plain(q, docs, 6, ranges=ranges))
     check(run(cosine_topk, q, docs, 6, mask=mask), plain(q, docs, 6, mask=mask))
     check(run(cosine_topk, q, docs, 6, ranges=ranges, mask=mask), plain(q, docs, 6, ranges=ranges, mask=mask))
+
+
+def test_a_mask_of_numbers_hides_where_it_is_zero(run) -> None:
+    q, docs = vectors(1, 2, 12), vectors(2, 40, 12)
+    mask = np.random.default_rng(3).integers(0, 2, (2, 40))
+    for given in (mask, mask.astype(np.uint8) * 255, mask * 256):
+        check(run(cosine_topk, q, docs, 6, mask=given), plain(q, docs, 6, mask=mask != 0))
+
+
+def test_other_types_of_numbers(run) -> None:
+    q, docs = np.rint(vectors(1, 3, 20) * 9), np.rint(vectors(2, 50, 20) * 9)
+    wanted = plain(q, docs, 4)
+    for types in ((np.float64, np.float64), (np.int64, np.int64), (np.float16, np.float32), (np.float32, np.float16)):
+        check(run(cosine_topk, q.astype(types[0]), docs.astype(types[1]), 4), wanted)
 
 
 def test_blocks_give_what_one_call_gives(run) -> None:

@@ -18,6 +18,25 @@ PAIRS = [
 
 
 @pytest.mark.engine
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_tokens_are_those_that_the_model_saw(models, side) -> None:
+    pytest.importorskip("sentence_transformers", reason="token vectors come from sentence-transformers")
+    from gpueval.engines.text_encoder import TextEncoder
+
+    encoder = TextEncoder(models[1], device="cpu")
+    encoder._model.tokenizer.padding_side = side
+    texts = ["a cat\n", "  a much longer text about a cat ", "a"]
+    found = encoder.tokens(texts)
+    for i, text in enumerate(texts):
+        alone = encoder.tokens([text])
+        rows = slice(*found.offsets[i : i + 2])
+        assert found.special[rows].tolist() == alone.special.tolist()
+        assert found.special[rows].sum() == 2
+        if side == "right":  # with padding before it, this model gives a text other positions
+            assert abs(found.vectors[rows] - alone.vectors).max() < 1e-5
+
+
+@pytest.mark.engine
 @pytest.mark.filterwarnings("ignore")
 def test_equal_to_the_bert_score_package(models) -> None:
     bert_score = pytest.importorskip("bert_score", reason="values are compared with the bert-score package's")

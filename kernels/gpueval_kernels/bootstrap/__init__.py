@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpueval_kernels.bootstrap import reference
-from gpueval_kernels.choice import Implementation, choose, to_numpy, to_tensor
+from gpueval_kernels.choice import Implementation, choose, device_of, launched_on, to_numpy, to_tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,10 @@ def bootstrap(
     if chosen == "triton":
         from gpueval_kernels.bootstrap import triton_kernel
 
-        weighted = None if weights is None else to_tensor(weights, values)
-        found = to_numpy(triton_kernel.run(to_tensor(values), weighted, n_resamples, seed, first_resample))
+        device = device_of(values)
+        weighted = None if weights is None else to_tensor(weights, device)
+        with launched_on(device):
+            found = to_numpy(triton_kernel.run(to_tensor(values, device), weighted, n_resamples, seed, first_resample))
     else:
         weighted = None if weights is None else to_numpy(weights).astype(np.float64)
         found = reference.run(to_numpy(values).astype(np.float64), weighted, n_resamples, seed, first_resample)

@@ -35,7 +35,7 @@ def bootstrap_kernel(
     inside = column < columns
     total = tl.zeros((COLUMNS,), tl.float64)
     weight = tl.zeros((COLUMNS,), tl.float64)
-    size = n.to(tl.uint32)
+    size = tl.cast(n, tl.uint32)  # of a 1, which Triton makes a constant, too
     for start in range(0, tl.cdiv(n, 4), QUADS):
         quad = start + tl.arange(0, QUADS)
         zero = (quad * 0).to(tl.uint32)

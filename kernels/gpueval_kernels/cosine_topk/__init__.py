@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gpueval_kernels.choice import Implementation, choose, to_numpy, to_tensor
+from gpueval_kernels.choice import Implementation, choose, device_of, launched_on, to_floats, to_numpy, to_tensor
 from gpueval_kernels.cosine_topk import reference
 
 Similarity = Literal["cosine", "dot"]
@@ -49,17 +49,18 @@ def cosine_topk(
     k-th place is scored again in float64 from the vectors as given, and that score, rounded to float32, decides. Equal
     scores go to the lower number. So the result depends neither on the device nor on how the work is cut into blocks.
 
-    A vector of length 0 has the cosine 0 with everything. A vector with a NaN or an infinity, or whose squared length
-    exceeds float32, is never found, and as a query it finds nothing.
+    A vector of length 0 (below 2^-45) has the cosine 0 with everything. A vector with a NaN or an infinity, or whose
+    squared length exceeds float32, is never found, and as a query it finds nothing.
 
     Args:
-        queries: (queries, d) float32, float16 or bfloat16; NumPy array or torch tensor.
-        documents: (documents, d), the same kind.
+        queries: (queries, d) float32, float16 or bfloat16; NumPy array or torch tensor. On a GPU other types, and
+            queries of another type than the documents, become float32.
+        documents: (documents, d), likewise.
         k: Documents wanted, at least 1.
         similarity: ``cosine`` or ``dot``.
         ranges: (queries, 2) integers: query i looks only at documents ``ranges[i, 0] <= j < ranges[i, 1]`` (positions
             in ``documents``).
-        mask: (queries, documents) booleans: False hides a document from a query.
+        mask: (queries, documents) booleans, or numbers that are 0 or not: False hides a document from a query.
         first_id: Number of the first document, for documents that come in blocks.
         carry: Result over the earlier blocks; merged with this one's.
         implementation: Forces one; None is Triton for tensors on a GPU and k up to 1,024.
@@ -95,13 +96,16 @@ def cosine_topk(
 
         if k > MOST_FUSED:
             raise ValueError(f"k is {k}; the Triton kernels take at most {MOST_FUSED}")
-        documents = to_tensor(documents, queries)
-        queries = to_tensor(queries, documents)
-        bounds = None if ranges is None else to_tensor(ranges, documents)
-        hidden = None if mask is None else to_tensor(mask, documents)
-        scores, ids = triton_kernel.run(queries, documents, k, cosine, bounds, hidden)
+        device = device_of(queries, documents)
+        queries, documents = to_floats(queries, device), to_floats(documents, device)
+        if queries.dtype != documents.dtype:
+            queries, documents = queries.float(), documents.float()
+        bounds = None if ranges is None else to_tensor(ranges, device)
+        shown = None if mask is None else to_tensor(mask, device).bool()
+        with launched_on(device):
+            scores, ids = triton_kernel.run(queries, documents, k, cosine, bounds, shown)
         return TopK(*reference.merge(before, (to_numpy(scores), to_numpy(ids)), first_id), chosen)
     bounds = None if ranges is None else to_numpy(ranges)
-    hidden = None if mask is None else to_numpy(mask)
-    found = reference.run(to_numpy(queries), to_numpy(documents), k, cosine, bounds, hidden, first_id, before)
+    shown = None if mask is None else to_numpy(mask).astype(bool)
+    found = reference.run(to_numpy(queries), to_numpy(documents), k, cosine, bounds, shown, first_id, before)
     return TopK(*found, chosen)

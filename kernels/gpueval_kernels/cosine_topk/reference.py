@@ -16,6 +16,10 @@ _PAIR_BLOCK = 1024
 _NONE = np.iinfo(np.int64).max
 
 
+SHORTEST = 2.0**-45
+"""A vector below this length counts as one of length 0: its squares leave float32's range."""
+
+
 def nothing(n: int, k: int) -> Found:
     """Return a result without a document."""
     return np.full((n, k), -np.inf, np.float32), np.full((n, k), -1, np.int64)
@@ -53,7 +57,9 @@ def run(
                 scores[~mask[rows, at : at + _DOCUMENT_BLOCK]] = -np.inf
             error = np.full(len(scores), rounding(q.shape[1]))
             if not cosine:
-                error *= q_length[rows] * longest
+                error = error * np.where(np.isfinite(q_length[rows]), q_length[rows], 0) * longest + underflow(
+                    q.shape[1]
+                )
             row, column = _candidates(scores, best[rows, -1], error, k)
             if len(row):
                 exact = score_pairs(queries[rows], raw, row, column, cosine)
@@ -68,18 +74,24 @@ def rounding(dimensions: int) -> float:
     return (dimensions + 4) * 2.0**-24
 
 
+def underflow(dimensions: int) -> float:
+    """Bound of what a float32 product loses where its terms are too small for a number."""
+    return dimensions * 2.0**-126
+
+
 def score_pairs(
     queries: NDArray[np.floating], documents: NDArray[np.floating], row: Numbers, column: Numbers, cosine: bool
 ) -> Vectors:
-    """Score pairs in float64 and round to float32; 0 where a length is 0."""
+    """Score pairs in float64 and round to float32; a cosine is 0 where a length counts as 0."""
     scores = np.empty(len(row), np.float32)
     for start in range(0, len(row), _PAIR_BLOCK):
         at = slice(start, start + _PAIR_BLOCK)
         q, d = queries[row[at]].astype(np.float64), documents[column[at]].astype(np.float64)
         product = np.einsum("ij,ij->i", q, d)
         if cosine:
-            length = np.sqrt(np.einsum("ij,ij->i", q, q) * np.einsum("ij,ij->i", d, d))
-            product = np.divide(product, length, out=np.zeros_like(product), where=length > 0)
+            squares = np.einsum("ij,ij->i", q, q), np.einsum("ij,ij->i", d, d)
+            long = np.minimum(*squares) >= SHORTEST**2
+            product = np.divide(product, np.sqrt(squares[0] * squares[1]), out=np.zeros_like(product), where=long)
         scores[at] = product
     return scores
 
@@ -99,7 +111,7 @@ def _prepared(vectors: NDArray[np.floating], cosine: bool) -> tuple[Vectors, Vec
     made[~fit] = 0
     length = np.sqrt(np.where(fit, square, np.inf)).astype(np.float32)
     if cosine:
-        made = np.divide(made, length[:, None], out=np.zeros_like(made), where=fit[:, None] & (length[:, None] > 0))
+        made = np.divide(made, length[:, None], out=np.zeros_like(made), where=(fit & (length >= SHORTEST))[:, None])
     return made, length
 
 

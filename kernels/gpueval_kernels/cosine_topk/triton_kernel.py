@@ -10,13 +10,13 @@ there.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 
-from gpueval_kernels.cosine_topk.reference import rounding
+from gpueval_kernels.cosine_topk.reference import SHORTEST, rounding, underflow
 
 _GROUP = 32
 _SPARE_GROUPS = 8
@@ -106,7 +106,8 @@ def run(queries: Any, documents: Any, k: int, cosine: bool, ranges: Any, mask: A
     m, dimensions = documents.shape
     groups = triton.cdiv(m, _GROUP)
     picked = min(groups, k + _SPARE_GROUPS)
-    d_scale = _scale(documents, cosine)
+    d_length = _lengths(documents)
+    d_scale = _scale(d_length, cosine)
     each = max(groups, picked * _GROUP, 2 * (k + _GROUP) * dimensions)
     step = max(1, _NUMBERS_AT_ONCE // each)
     parts = []
@@ -115,7 +116,13 @@ def run(queries: Any, documents: Any, k: int, cosine: bool, ranges: Any, mask: A
         q = queries[rows]
         bounds = None if ranges is None else ranges[rows].to(torch.int64).contiguous()
         shown = None if mask is None else mask[rows].to(torch.uint8).contiguous()
-        scales = _scale(q, cosine), d_scale
+        q_length = _lengths(q)
+        scales = _scale(q_length, cosine), d_scale
+        error = torch.full((len(q), 1), rounding(dimensions), device=q.device)
+        if not cosine:
+            lengths = q_length.nan_to_num(0, 0, 0)[:, None] * d_length.nan_to_num(0, 0, 0).max()
+            error = error * lengths + underflow(dimensions)
+        within = _Within(documents, d_length, cosine, bounds, shown)
         flags = {"RANGED": bounds is not None, "MASKED": shown is not None}
         some = (bounds if bounds is not None else d_scale), (shown if shown is not None else d_scale)
         highest = torch.empty((len(q), groups), dtype=torch.float32, device=q.device)
@@ -133,36 +140,47 @@ def run(queries: Any, documents: Any, k: int, cosine: bool, ranges: Any, mask: A
             DEPTH=64, GROUP=_GROUP, num_warps=4,
         )  # fmt: skip
         ids = (chosen[:, :, None] * _GROUP + torch.arange(_GROUP, device=q.device)).reshape(len(q), -1)
-        parts.append(_settled(scores.reshape(len(q), -1), ids, left_out, q, documents, k, cosine, bounds, shown))
+        parts.append(_settled(scores.reshape(len(q), -1), ids, left_out, q, k, error, within))
     return torch.cat([scores for scores, _ in parts]), torch.cat([ids for _, ids in parts])
 
 
-def _scale(vectors: Any, cosine: bool) -> Any:
+class _Within(NamedTuple):
+    """What a query may find: all documents, their lengths, and what the caller hides of them."""
+
+    documents: Any
+    lengths: Any
+    cosine: bool
+    ranges: Any
+    mask: Any
+
+
+def _lengths(vectors: Any) -> Any:
+    """Return float32 lengths, without a float copy of all vectors; infinite or NaN where a vector takes no part."""
+    length = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float32)
+    return torch.where(torch.isfinite(length * length), length, float("inf"))
+
+
+def _scale(length: Any, cosine: bool) -> Any:
     """Return what a product is multiplied by: 1 / length, 0 for length 0, NaN where a vector takes no part."""
-    square = vectors.float().square().sum(dim=1)
-    made = torch.where(square > 0, square.rsqrt(), 0.0) if cosine else torch.ones_like(square)
-    return torch.where(torch.isfinite(square), made, float("nan"))
+    made = torch.where(length >= SHORTEST, 1 / length, 0.0) if cosine else torch.ones_like(length)
+    return torch.where(torch.isfinite(length), made, float("nan"))
 
 
 def _settled(
-    scores: Any, ids: Any, left_out: Any, queries: Any, documents: Any, k: int, cosine: bool, ranges: Any, mask: Any
+    scores: Any, ids: Any, left_out: Any, queries: Any, k: int, error: Any, within: _Within
 ) -> tuple[Any, Any]:
     """Score again whatever may be among the k best, order it, and redo a query where a group left out may matter."""
-    error = torch.full((len(queries), 1), rounding(documents.shape[1]), device=scores.device)
-    if not cosine:
-        lengths = [vectors.float().square().sum(dim=1).sqrt().nan_to_num(0, 0, 0) for vectors in (queries, documents)]
-        error = error * lengths[0][:, None] * lengths[1].max()
     wanted = min(k, scores.shape[1])
     kth = scores.topk(wanted, dim=1).values[:, -1:]
     may = (scores >= kth - 2 * error) & (scores > -float("inf"))
     width = max(wanted, int(may.sum(dim=1).max()))
     near, place = torch.where(may, scores, -float("inf")).topk(min(width, scores.shape[1]), dim=1)
     ids = torch.where(near > -float("inf"), ids.gather(1, place), -1)
-    exact, ids = _ordered(_exact(queries, documents, ids, cosine), ids, wanted)
+    exact, ids = _ordered(_exact(queries, within, ids), ids, wanted)
     if left_out is not None:
         unsure = (left_out > -float("inf")) & ~(exact[:, -1] > left_out + error[:, 0])
         for row in unsure.nonzero()[:, 0].tolist():
-            exact[row], ids[row] = _with_all(queries[row], documents, wanted, cosine, ranges, mask, row)
+            exact[row], ids[row] = _with_all(queries[row], row, wanted, within)
     missing = k - wanted
     pad = torch.nn.functional.pad
     return pad(exact, (0, missing), value=-float("inf")), pad(ids, (0, missing), value=-1)
@@ -175,34 +193,33 @@ def _ordered(scores: Any, ids: Any, wanted: int) -> tuple[Any, Any]:
     return scores.gather(-1, order), ids.gather(-1, order)
 
 
-def _exact(queries: Any, documents: Any, ids: Any, cosine: bool) -> Any:
+def _exact(queries: Any, within: _Within, ids: Any) -> Any:
     """Score (queries, candidates) in float64 and round to float32; -inf where the number is -1."""
     scores = torch.empty(ids.shape, dtype=torch.float32, device=ids.device)
     step = max(1, _NUMBERS_AT_ONCE // (ids.shape[1] * queries.shape[1]))
     for start in range(0, len(queries), step):
         rows = slice(start, start + step)
-        q, d = queries[rows].double(), documents[ids[rows].clamp(min=0)].double()
+        q, d = queries[rows].double(), within.documents[ids[rows].clamp(min=0)].double()
         product = torch.einsum("qd,qkd->qk", q, d)
-        if cosine:
-            length = (q.square().sum(1)[:, None] * d.square().sum(2)).sqrt()
-            product = torch.where(length > 0, product / length, 0.0)
+        if within.cosine:
+            q_square, d_square = q.square().sum(1)[:, None].expand_as(product), d.square().sum(2)
+            long = torch.minimum(q_square, d_square) >= SHORTEST**2
+            product = torch.where(long, product / (q_square * d_square).sqrt(), 0.0)
         scores[rows] = torch.where(ids[rows] < 0, -float("inf"), product).float()
     return scores
 
 
-def _with_all(
-    query: Any, documents: Any, wanted: int, cosine: bool, ranges: Any, mask: Any, row: int
-) -> tuple[Any, Any]:
+def _with_all(query: Any, row: int, wanted: int, within: _Within) -> tuple[Any, Any]:
     """Score one query with every document in float64."""
-    q = query.double()[None, :]
-    ids = torch.arange(len(documents), device=documents.device)[None, :]
-    hidden = ~torch.isfinite(documents.float().square().sum(dim=1))[None, :]
-    if ranges is not None:
-        hidden = hidden | (ids < ranges[row, 0]) | (ids >= ranges[row, 1])
-    if mask is not None:
-        hidden = hidden | (mask[row] == 0)[None, :]
-    step = max(1, _NUMBERS_AT_ONCE // documents.shape[1])
-    blocks = [_exact(q, documents, ids[:, i : i + step], cosine) for i in range(0, len(documents), step)]
+    m, dimensions = within.documents.shape
+    ids = torch.arange(m, device=query.device)[None, :]
+    hidden = ~torch.isfinite(within.lengths)[None, :]
+    if within.ranges is not None:
+        hidden = hidden | (ids < within.ranges[row, 0]) | (ids >= within.ranges[row, 1])
+    if within.mask is not None:
+        hidden = hidden | (within.mask[row] == 0)[None, :]
+    step = max(1, _NUMBERS_AT_ONCE // dimensions)
+    blocks = [_exact(query[None, :], within, ids[:, i : i + step]) for i in range(0, m, step)]
     ids = torch.where(hidden, -1, ids)
     scores, ids = _ordered(torch.where(hidden, -float("inf"), torch.cat(blocks, dim=1)), ids, wanted)
     return scores[0], ids[0]

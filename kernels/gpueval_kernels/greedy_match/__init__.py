@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpueval_kernels.choice import Implementation, choose, to_numpy, to_tensor
+from gpueval_kernels.choice import Implementation, choose, device_of, to_floats, to_numpy
 from gpueval_kernels.greedy_match import reference
 
 
@@ -87,7 +87,7 @@ def greedy_match(
     if chosen == "triton":
         from gpueval_kernels.greedy_match import triton_kernel
 
-        best = triton_kernel.Matcher(to_tensor(tokens), offsets)
+        best = triton_kernel.Matcher(to_floats(tokens, device_of(tokens)), offsets)
     else:
         best = reference.Matcher(to_numpy(tokens), offsets)
     sides: list[tuple[Any, ...]] = []

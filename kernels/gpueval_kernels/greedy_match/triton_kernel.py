@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from numpy.typing import NDArray
 
-from gpueval_kernels.choice import to_numpy
+from gpueval_kernels.choice import launched_on, to_numpy
 
 _ROWS, _COLUMNS, _DEPTH_BYTES = 32, 64, 64
 """A tile; products of float32 need more registers, so its slices are half as deep."""
@@ -81,17 +81,18 @@ class Matcher:
         if not len(best):
             return to_numpy(best), to_numpy(at)
         tables = (self._offsets[:-1][first], lengths[first], self._offsets[:-1][second], lengths[second], begins[:-1])
-        match_kernel[(len(first), triton.cdiv(int(lengths[first].max()), _ROWS))](
-            self._tokens,
-            self._scale,
-            *(torch.from_numpy(np.ascontiguousarray(table)).to(device) for table in tables),
-            best,
-            at,
-            self._tokens.shape[1],
-            ROWS=_ROWS,
-            COLUMNS=_COLUMNS,
-            DEPTH=_DEPTH_BYTES // self._tokens.element_size(),
-            num_warps=4,
-            num_stages=3,
-        )
+        with launched_on(device):
+            match_kernel[(len(first), triton.cdiv(int(lengths[first].max()), _ROWS))](
+                self._tokens,
+                self._scale,
+                *(torch.from_numpy(np.ascontiguousarray(table)).to(device) for table in tables),
+                best,
+                at,
+                self._tokens.shape[1],
+                ROWS=_ROWS,
+                COLUMNS=_COLUMNS,
+                DEPTH=_DEPTH_BYTES // self._tokens.element_size(),
+                num_warps=4,
+                num_stages=3,
+            )
         return to_numpy(best), to_numpy(at)
