@@ -262,6 +262,9 @@ def _score(
             f"the judge gives its labels only {mass:.2f} of its probability on average: it hardly follows, "
             "so take its verdicts with doubt and compare them with a few labels of your own"
         )
+    cut = bench.embedder.facts().get("n_truncated", 0) if bench.embedder else 0
+    if cut:
+        remarks.append(f"{cut:,} texts were longer than the embedding model reads: what comes after counts nowhere")
     summed = table.result(remarks)
     result = Result(summed["metrics"], summed["groups"], summed["warnings"], folder)
     write_atomically(folder / "summary.json", result.to_json())

@@ -236,3 +236,11 @@ def test_engine_that_cannot_be_kept_alive_leaves_what_it_answered(tmp_path, scri
         gpueval.evaluate(ROWS, judge=scripted(support=support), metrics=["faithfulness"], out=tmp_path / "run")
     with Store(tmp_path / "run" / "judgments.sqlite") as store:
         assert store.counts() == {"support": (10, 0)}
+
+
+def test_texts_that_the_embedder_cuts_are_reported(run, scripted) -> None:
+    engine = scripted(support=by_text, useful=by_text)
+    facts = engine.facts()
+    engine.facts = lambda: facts | {"n_truncated": 7}
+    result, _ = run(engine)
+    assert any("7 texts were longer than the embedding model reads" in text for text in result.warnings)
