@@ -19,6 +19,7 @@ import pytest
 import gpueval
 from gpueval.judge.prompts import LABELS, RESPONDS, SUPPORT, documents, question, support_tail
 from gpueval.judge.store import Store
+from gpueval.metrics import METRICS
 from gpueval.records import Request
 from gpueval.sizing import questions
 
@@ -37,7 +38,7 @@ def test_every_sample_gets_a_value_or_a_state_for_every_metric(run) -> None:
     result, _ = run
     lines = list(result.cells())
     assert len(lines) == 24
-    assert len(result.metrics) == 20
+    assert set(result.metrics) == set(METRICS)
     for name, summary in result.metrics.items():
         assert summary.n_total == 24, name
         assert not {"engine_error", "timeout", "context_overflow", "truncated"} & set(summary.states), name
@@ -52,6 +53,11 @@ def test_embeddings_separate_a_right_answer_from_a_wrong_one(run) -> None:
     scores = {line["id"]: line["scores"]["semantic_similarity"]["value"] for line in run[0].cells()}
     assert scores["battery-life"] > 0.8
     assert scores["evasive-cold"] < 0.3
+
+
+def test_tokens_separate_them_too(run) -> None:
+    scores = {line["id"]: line["scores"]["bertscore"]["value"] for line in run[0].cells()}
+    assert scores["battery-life"] > scores["evasive-cold"] + 0.1
 
 
 def test_the_same_command_again_asks_nothing(run, models) -> None:
