@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -133,7 +134,8 @@ class TextEncoder:
             return TokenVectors(torch.zeros(0, self.dimensions), np.zeros(1, np.int64), np.zeros(0, bool))
         lengths = self._lengths(texts)
         found: list[Any] = [None] * len(texts)
-        marks: list[NDArray[np.bool_]] = [np.zeros(0, bool)] * len(texts)
+        (around,) = self._model.tokenizer(["a"], return_special_tokens_mask=True)["special_tokens_mask"]
+        before, after = around.index(0), around[::-1].index(0)
         for rows in batches(np.minimum(lengths, self.max_tokens)):
             some = self._model.encode(
                 [texts[i] for i in rows],
@@ -144,15 +146,14 @@ class TextEncoder:
                 show_progress_bar=False,
             )
             for row, made in zip(rows.tolist(), some, strict=True):
-                if not {"token_embeddings", "attention_mask", "input_ids"} <= made.keys():
+                if not {"token_embeddings", "attention_mask"} <= made.keys():
                     raise EngineError("The embedding model gives no vectors of tokens, so tokens cannot be matched.")
-                real = made["attention_mask"].bool()
-                found[row] = made["token_embeddings"][real]
-                ids = made["input_ids"][real].tolist()
-                mark = self._model.tokenizer.get_special_tokens_mask(ids, already_has_special_tokens=True)
-                marks[row] = np.array(mark, bool)
-        offsets = np.concatenate([[0], np.cumsum([len(mark) for mark in marks])])
-        return TokenVectors(torch.cat(found), offsets, np.concatenate(marks))
+                found[row] = made["token_embeddings"][made["attention_mask"].bool()]
+        offsets = np.concatenate([[0], np.cumsum([len(vectors) for vectors in found])])
+        special = np.zeros(offsets[-1], bool)
+        for begin, end in pairwise(offsets.tolist()):  # by place: an unknown word's token is special too, by its number
+            special[begin : begin + before] = special[end - after : end] = True
+        return TokenVectors(torch.cat(found), offsets, special)
 
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Count the texts and those that are too long, and return the tokens of each, special tokens included."""

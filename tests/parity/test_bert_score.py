@@ -13,6 +13,7 @@ PAIRS = [
     ("It opened in 1889; 300 men built it.", "It opened in 1889; 300 men built it."),
     ("Die Brücke ist 1.280 m lang — naïve café 東京", "Most 1280 méter hosszú"),
     ("a", "b"),
+    ("The 🦜🧬 sings loud.", "A 🦜 sings 🧬 loudly."),
     (" ".join(f"word{i}" for i in range(40)), "short"),
 ]
 
@@ -25,7 +26,7 @@ def test_tokens_are_those_that_the_model_saw(models, side) -> None:
 
     encoder = TextEncoder(models[1], device="cpu")
     encoder._model.tokenizer.padding_side = side
-    texts = ["a cat\n", "  a much longer text about a cat ", "a"]
+    texts = ["a cat\n", "  a much longer text about a 🦜 [SEP] ", "a", "word " * 400]
     found = encoder.tokens(texts)
     for i, text in enumerate(texts):
         alone = encoder.tokens([text])
