@@ -32,7 +32,7 @@ LLAMA = {
 
 def rows(name: str) -> list[dict[str, str]]:
     if not (DATA / name).is_file():
-        pytest.skip(f"{name} is not under GPUEVAL_DATA or ../shared/data")
+        pytest.skip(f"set GPUEVAL_DATA to a folder that holds sizing/{name}, which is not part of this repository")
     with (DATA / name).open(newline="") as file:
         return list(csv.DictReader(file))
 
