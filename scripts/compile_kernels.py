@@ -57,7 +57,8 @@ def variants() -> Iterator[Variant]:
             }
             name = f"{dtype} masked" if masked else dtype
             yield f"cosine_topk max {name}", cosine_topk.group_max_kernel, types, flags | tile, 8
-            yield f"cosine_topk score {name}", cosine_topk.group_score_kernel, types, flags | {"DEPTH": 64}, 4
+            flags["DEPTH"] = cosine_topk._SCORE_DEPTH
+            yield f"cosine_topk score {name}", cosine_topk.group_score_kernel, types, flags, 4
         constants = {
             "ROWS": greedy_match._ROWS,
             "COLUMNS": greedy_match._COLUMNS,

@@ -9,7 +9,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
-export PYTHONPATH="$PWD/kernels:$PWD/benchmarks${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
+export PYTHONPATH="$PWD/kernels${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 unset TRITON_INTERPRET GPUEVAL_KERNELS
 failed=0
 
@@ -21,6 +21,6 @@ print(f"{torch.cuda.get_device_name()}, sm_{''.join(map(str, torch.cuda.get_devi
       f"torch {torch.__version__}, Triton {triton.__version__}")
 PY
 
-GPUEVAL_GPU_CHECK=1 "$python" -W ignore -m pytest tests/ops --confcutdir=tests/ops -p no:cacheprovider -W default || failed=1
+GPUEVAL_GPU_CHECK=1 "$python" -m pytest tests/ops --confcutdir=tests/ops -p no:cacheprovider -W default || failed=1
 "$python" benchmarks/kernels.py --device cuda ${1:+--out "$1"} || failed=1
 exit $failed

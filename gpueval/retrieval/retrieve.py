@@ -185,7 +185,7 @@ def _searched(
     dimensions = task.vectors.shape[1]
     truth = exact(task.vectors, task.store, task.rows, k, task.device)
 
-    def row(kind: str, setting: int | None, found: Found, build_s: float, size: int) -> Row:
+    def row(kind: str, setting: int | None, found: Found, share: float, build_s: float, size: int) -> Row:
         label = kind if setting is None else f"{kind}-{setting}"
         lists = dict(lists_of(found, task.queries, task.documents))
         _write_run(folder / f"run.{label}.trec", label, lists)
@@ -194,15 +194,15 @@ def _searched(
             ordered = run_from_lists({query: names for query, (names, _) in lists.items()}, {}, "input")
             ranking = rank_run(ordered, judgments, measures)
         rate = len(task.queries) / max(1e-9, found.seconds)
-        share = agreement(found, truth, k, task.vectors, task.store, task.rows)
         return Row(kind, setting, share, rate, build_s, size, ranking)
 
-    table = [row("exact", None, truth, 0.0, len(task.rows) * dimensions * 4)]
+    table = [row("exact", None, truth, 1.0, 0.0, len(task.rows) * dimensions * 4)]
     for kind in dict.fromkeys(kind for kind in indexes if kind != "exact"):
         built = build(kind, task.store, task.rows, dimensions, folder / "indexes" / f"{kind}-{task.key}.faiss")
         for setting in settings(kind, built.index, min(k, len(task.documents))):
             found = search(kind, built, task.vectors, min(k, len(task.documents)), setting)
-            table.append(row(kind, setting, found, built.seconds, built.size_bytes))
+            share = agreement(found, truth, k, task.vectors, task.store, task.rows)
+            table.append(row(kind, setting, found, share, built.seconds, built.size_bytes))
     return tuple(table)
 
 

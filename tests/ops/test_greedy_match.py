@@ -9,8 +9,8 @@ from gpueval_kernels import greedy_match
 
 
 def cosine(x, y) -> float:
-    length = np.linalg.norm(x) * np.linalg.norm(y)
-    return float(x @ y / length) if length else 0.0
+    lengths = np.linalg.norm(x), np.linalg.norm(y)
+    return float(x @ y / (lengths[0] * lengths[1])) if min(lengths) >= 2.0**-45 else 0.0
 
 
 def side(x, y, weights):
@@ -85,6 +85,8 @@ def test_hostile_tokens(run) -> None:
     tokens[4, 2] = np.inf
     tokens[14, 0] = -np.inf
     tokens[[5, 15]] = 0
+    tokens[[6, 18]] *= 1e-22
+    tokens[7] *= 1e-12
     tokens[8] = tokens[9] = tokens[16] = tokens[17]
     tokens[22:] = np.nan
     pairs = np.array([[0, 1], [0, 2], [2, 0], [2, 2]])

@@ -101,7 +101,7 @@ def cosine_topk(
         if queries.dtype != documents.dtype:
             queries, documents = queries.float(), documents.float()
         bounds = None if ranges is None else to_tensor(ranges, device)
-        shown = None if mask is None else to_tensor(mask, device).bool()
+        shown = None if mask is None else to_tensor(mask, device)
         with launched_on(device):
             scores, ids = triton_kernel.run(queries, documents, k, cosine, bounds, shown)
         return TopK(*reference.merge(before, (to_numpy(scores), to_numpy(ids)), first_id), chosen)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gpueval_kernels.lengths import SHORTEST, lengths, prepared
+
 Vectors = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 Found = tuple[Vectors, Numbers]
@@ -14,10 +16,6 @@ _QUERY_BLOCK, _DOCUMENT_BLOCK = 256, 16_384
 _PAIR_BLOCK = 1024
 """Their float64 copies stay there too."""
 _NONE = np.iinfo(np.int64).max
-
-
-SHORTEST = 2.0**-45
-"""A vector below this length counts as one of length 0: its squares leave float32's range."""
 
 
 def nothing(n: int, k: int) -> Found:
@@ -36,11 +34,13 @@ def run(
     before: Found,
 ) -> Found:
     """Merge the documents into ``before``, one block of queries and documents at a time."""
-    q, q_length = _prepared(queries, cosine)
+    q_length = lengths(queries)
+    q = prepared(queries, q_length, unit=cosine)
     best, number = before[0].copy(), before[1].copy()
     for at in range(0, len(documents), _DOCUMENT_BLOCK):
         raw = documents[at : at + _DOCUMENT_BLOCK]
-        d, d_length = _prepared(raw, cosine)
+        d_length = lengths(raw)
+        d = prepared(raw, d_length, unit=cosine)
         unfit = ~np.isfinite(d_length)
         longest = float(d_length.max(initial=0.0, where=~unfit))
         for start in range(0, len(q), _QUERY_BLOCK):
@@ -100,19 +100,6 @@ def merge(before: Found, new: Found, first_id: int) -> Found:
     """Merge the result over later documents (numbered from 0) into the result over earlier ones."""
     row, place = np.nonzero(new[1] >= 0)
     return _merged(before[0], before[1], row, new[0][row, place], new[1][row, place] + first_id)
-
-
-def _prepared(vectors: NDArray[np.floating], cosine: bool) -> tuple[Vectors, Vectors]:
-    """Return float32 vectors (of length 1 for cosine), and their lengths: infinite where a vector takes no part."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        made = vectors.astype(np.float32)
-        square = np.einsum("ij,ij->i", made, made)
-    fit = np.isfinite(square)
-    made[~fit] = 0
-    length = np.sqrt(np.where(fit, square, np.inf)).astype(np.float32)
-    if cosine:
-        made = np.divide(made, length[:, None], out=np.zeros_like(made), where=(fit & (length >= SHORTEST))[:, None])
-    return made, length
 
 
 def _candidates(scores: Vectors, kth: Vectors, error: NDArray[np.float64], k: int) -> tuple[Numbers, Numbers]:

@@ -16,12 +16,14 @@ import torch
 import triton
 import triton.language as tl
 
-from gpueval_kernels.cosine_topk.reference import SHORTEST, rounding, underflow
+from gpueval_kernels.cosine_topk.reference import rounding, underflow
+from gpueval_kernels.lengths import SHORTEST, lengths_of_tensor, scale
 
 _GROUP = 32
 _SPARE_GROUPS = 8
 _QUERIES, _DOCUMENTS, _DEPTH_BYTES = 64, 128, 64
 """A tile; products of float32 need more registers, so its slices are half as deep."""
+_SCORE_DEPTH = 64
 _NUMBERS_AT_ONCE = 1 << 27
 """Bounds what a block of queries keeps: maxima, scores of chosen groups, gathered vectors."""
 
@@ -106,8 +108,8 @@ def run(queries: Any, documents: Any, k: int, cosine: bool, ranges: Any, mask: A
     m, dimensions = documents.shape
     groups = triton.cdiv(m, _GROUP)
     picked = min(groups, k + _SPARE_GROUPS)
-    d_length = _lengths(documents)
-    d_scale = _scale(d_length, cosine)
+    d_length = lengths_of_tensor(documents)
+    d_scale = scale(d_length, cosine)
     each = max(groups, picked * _GROUP, 2 * (k + _GROUP) * dimensions)
     step = max(1, _NUMBERS_AT_ONCE // each)
     parts = []
@@ -115,9 +117,9 @@ def run(queries: Any, documents: Any, k: int, cosine: bool, ranges: Any, mask: A
         rows = slice(start, start + step)
         q = queries[rows]
         bounds = None if ranges is None else ranges[rows].to(torch.int64).contiguous()
-        shown = None if mask is None else mask[rows].to(torch.uint8).contiguous()
-        q_length = _lengths(q)
-        scales = _scale(q_length, cosine), d_scale
+        shown = None if mask is None else (mask[rows] != 0).to(torch.uint8)
+        q_length = lengths_of_tensor(q)
+        scales = scale(q_length, cosine), d_scale
         error = torch.full((len(q), 1), rounding(dimensions), device=q.device)
         if not cosine:
             lengths = q_length.nan_to_num(0, 0, 0)[:, None] * d_length.nan_to_num(0, 0, 0).max()
@@ -137,7 +139,7 @@ def run(queries: Any, documents: Any, k: int, cosine: bool, ranges: Any, mask: A
         scores = torch.empty((len(q), picked, _GROUP), dtype=torch.float32, device=q.device)
         group_score_kernel[(len(q), picked)](
             q, documents, *scales, *some, chosen, scores, m, dimensions, picked, **flags,
-            DEPTH=64, GROUP=_GROUP, num_warps=4,
+            DEPTH=_SCORE_DEPTH, GROUP=_GROUP, num_warps=4,
         )  # fmt: skip
         ids = (chosen[:, :, None] * _GROUP + torch.arange(_GROUP, device=q.device)).reshape(len(q), -1)
         parts.append(_settled(scores.reshape(len(q), -1), ids, left_out, q, k, error, within))
@@ -152,18 +154,6 @@ class _Within(NamedTuple):
     cosine: bool
     ranges: Any
     mask: Any
-
-
-def _lengths(vectors: Any) -> Any:
-    """Return float32 lengths, without a float copy of all vectors; infinite or NaN where a vector takes no part."""
-    length = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float32)
-    return torch.where(torch.isfinite(length * length), length, float("inf"))
-
-
-def _scale(length: Any, cosine: bool) -> Any:
-    """Return what a product is multiplied by: 1 / length, 0 for length 0, NaN where a vector takes no part."""
-    made = torch.where(length >= SHORTEST, 1 / length, 0.0) if cosine else torch.ones_like(length)
-    return torch.where(torch.isfinite(length), made, float("nan"))
 
 
 def _settled(

@@ -54,8 +54,8 @@ def greedy_match(
     x the candidate, y the reference and w inverse document frequencies or ones. MaxSim of a query x is
     ``sum(first_best)`` of its pair. ``first_at`` aligns a claim with its evidence.
 
-    A token of length 0 has the cosine 0 with all. A token with a NaN or an infinity, or whose squared length exceeds
-    float32, matches nothing and is matched by nothing; its own best is 0 and counts with its weight.
+    A token of length 0 (below 2^-45) has the cosine 0 with all. A token with a NaN or an infinity, or whose squared
+    length exceeds float32, matches nothing and is matched by nothing; its own best is 0 and counts with its weight.
 
     Args:
         tokens: (n, d) vectors of all texts, one text after the other; float32, float16 or bfloat16, NumPy or torch.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gpueval_kernels.lengths import lengths, prepared
+
 Numbers = NDArray[np.int64]
 
 
@@ -12,13 +14,8 @@ class Matcher:
     """Holds the normalised tokens; see :meth:`of`."""
 
     def __init__(self, tokens: NDArray[np.floating], offsets: Numbers) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            vectors = tokens.astype(np.float32)
-            square = np.einsum("ij,ij->i", vectors, vectors)
-        self._fit = np.isfinite(square)
-        vectors[~self._fit] = 0
-        length = np.sqrt(np.where(self._fit, square, 0))[:, None]
-        self._unit = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
+        length = lengths(tokens)
+        self._fit, self._unit = np.isfinite(length), prepared(tokens, length, unit=True)
         self._offsets = offsets
 
     def of(self, first: Numbers, second: Numbers, begins: Numbers) -> tuple[NDArray[np.float32], NDArray[np.int32]]:

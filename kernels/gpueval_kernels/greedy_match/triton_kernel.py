@@ -15,6 +15,7 @@ import triton.language as tl
 from numpy.typing import NDArray
 
 from gpueval_kernels.choice import launched_on, to_numpy
+from gpueval_kernels.lengths import lengths_of_tensor, scale
 
 _ROWS, _COLUMNS, _DEPTH_BYTES = 32, 64, 64
 """A tile; products of float32 need more registers, so its slices are half as deep."""
@@ -67,9 +68,7 @@ class Matcher:
 
     def __init__(self, tokens: Any, offsets: NDArray[np.int64]) -> None:
         self._tokens, self._offsets = tokens, offsets
-        square = tokens.float().square().sum(dim=1)
-        scale = torch.where(square > 0, square.rsqrt(), 0.0)
-        self._scale = torch.where(torch.isfinite(square), scale, float("nan"))
+        self._scale = scale(lengths_of_tensor(tokens))
 
     def of(
         self, first: NDArray[np.int64], second: NDArray[np.int64], begins: NDArray[np.int64]
