@@ -24,7 +24,8 @@ NAMES = {
 def printed(name: str) -> dict[tuple[str, str], float]:
     """Values that trec_eval printed, by its measure name and query (``all`` for the mean)."""
     if not (DATA / name).is_file():
-        pytest.skip("set GPUEVAL_DATA to a folder that holds the test folder of github.com/usnistgov/trec_eval as trec_eval")
+        remedy = "holds the test folder of github.com/usnistgov/trec_eval as trec_eval"
+        pytest.skip(f"set GPUEVAL_DATA to a folder that {remedy}")
     found = {}
     for line in (DATA / name).read_text().splitlines():
         measure, query, value = line.split()[:3]
