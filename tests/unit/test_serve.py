@@ -60,6 +60,11 @@ def answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def heed_interrupts() -> None:
+    """Undo what a shell does to jobs in the background: they, and what they start, ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_a_server_that_ignores_the_interrupt_is_ended_all_the_same(stand_in, port, monkeypatch) -> None:
     folder = stand_in(stubborn=True)
     monkeypatch.setattr(vllm_server, "_STOP_S", 0.5)
@@ -97,10 +102,14 @@ def test_the_command_ends_its_server_whichever_way_it_is_ended(stand_in, port, e
     model.mkdir()
     (model / "config.json").write_text(json.dumps(presets()["smollm2-135m"]["config"]))
     command = [sys.executable, "-m", "gpueval", "serve", str(model), "--port", str(port), "--log", str(folder / "log")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder) as serving:
-        assert serving.stdout.readline().strip() == f"http://127.0.0.1:{port}/v1"
-        serving.send_signal(ending)
-        _, told = serving.communicate(timeout=40)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=folder, preexec_fn=heed_interrupts, **pipes) as serving:
+        try:
+            assert serving.stdout.readline().strip() == f"http://127.0.0.1:{port}/v1"
+            serving.send_signal(ending)
+            _, told = serving.communicate(timeout=40)
+        finally:
+            serving.kill()
     assert serving.returncode == 0
     assert "judged" not in told
     for _ in range(50):
