@@ -14,7 +14,10 @@ unset TRITON_INTERPRET GPUEVAL_KERNELS
 failed=0
 
 "$python" - <<'PY' || exit 1
-import torch, triton
+try:
+    import torch, triton
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error.name} is not installed here: PYTHON=.venv/bin/python scripts/gpu_check.sh")
 if not torch.cuda.is_available():
     raise SystemExit("torch sees no GPU here")
 print(f"{torch.cuda.get_device_name()}, sm_{''.join(map(str, torch.cuda.get_device_capability()))}, "
