@@ -4,7 +4,7 @@ r"""Faithfulness against human labels on BEGIN (Dziri et al. 2022), development 
         --judge JUDGE --metrics faithfulness --out runs/begin
     python benchmarks/begin.py DATA/begin_wow/begin_dev_wow.tsv runs/begin [--out benchmarks/results/begin.jsonl]
 
-Reads a finished run and prints one JSON line: agreement of the answer's weakest claim (``p_min``) and of the share of
+Reads a finished run and prints one JSON line: agreement of ``p_grounded`` (the weakest claim) and of the share of
 supported claims with the label "Fully attributable", at the threshold 0.5 and, for the ranking, as area under the ROC
 curve; samples per second and tokens from run.json. Rows without a score count as not attributable and are reported.
 """
@@ -32,7 +32,7 @@ def main() -> None:
     labels = [row["begin_label"] == "Fully attributable" for row in rows]
     cells = [json.loads(line)["scores"]["faithfulness"] for line in (options.run / "scores.jsonl").open()]
     facts = json.loads((options.run / "run.json").read_text())
-    weakest = [cell.get("p_min", 0.0) for cell in cells]
+    weakest = [cell.get("p_grounded", 0.0) for cell in cells]
     share = [cell["value"] or 0.0 for cell in cells]
     states: dict[str, int] = {}
     for cell in cells:

@@ -16,11 +16,13 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from gpueval import engines, launch
+from gpueval.calibration import apply, record
+from gpueval.calibration.record import Calibration, MetricCalibration
 from gpueval.config import RunConfig
 from gpueval.data.columns import Columns, to_sample
 from gpueval.data.load import load
@@ -28,11 +30,13 @@ from gpueval.engines.base import Embedder, Engine
 from gpueval.errors import DataError, GpuevalError, UsageError
 from gpueval.fingerprint import text_digest
 from gpueval.judge import prompts
+from gpueval.judge.injection import suspicions
 from gpueval.judge.plan import Keys
 from gpueval.judge.reader import StoredReader
-from gpueval.judge.run import BY_EMBEDDER_ALONE, SIMILAR, Bench, Progress, judge_window
+from gpueval.judge.run import ALIGNED, BY_EMBEDDER_ALONE, SIMILAR, Bench, Progress, judge_window
 from gpueval.judge.store import Store
 from gpueval.metrics import DEFAULT, Metric, choose, score
+from gpueval.metrics.base import NOISE
 from gpueval.metrics.baselines import load_libraries
 from gpueval.records import Cell, Judgments, Sample, Summary
 from gpueval.report.markdown import markdown
@@ -105,6 +109,7 @@ def evaluate(
     metrics: Sequence[str] = DEFAULT,
     out: Path | str,
     columns: Columns | None = None,
+    calibration: Path | str | None = None,
     progress: Progress = _silent,
     **settings: Any,
 ) -> Result:
@@ -117,11 +122,13 @@ def evaluate(
         metrics: Metric names.
         out: Run folder; an unfinished run in it goes on.
         columns: Column mapping of a file.
+        calibration: File of ``gpueval calibrate``, made for this judge.
         progress: Called with round, done and total.
         settings: Further fields of :class:`~gpueval.config.RunConfig`.
 
     Raises:
         DataError: The samples are wrong; raised before an engine starts.
+        UsageError: The calibration was made for another judge, version of the prompts, kind of claims or metric.
         PrerequisiteError: A model, an embedder or a package is missing.
         EngineError: The engine failed for good; everything answered is kept.
     """
@@ -132,6 +139,7 @@ def evaluate(
         **settings,
     )
     chosen = choose(config.metrics)
+    calibrated = record.read(Path(calibration)) if calibration else None
     folder = Path(out)
     with locked(folder):
         began = time.time()
@@ -148,7 +156,7 @@ def evaluate(
             store = stack.enter_context(Store(folder / "judgments.sqlite"))
             if needs - BY_EMBEDDER_ALONE and isinstance(judge, str) and _runs_on_vllm(config):
                 plan, unsized = _planned(config, folder, n_samples, chosen)
-            if needs & SIMILAR:
+            if needs & SIMILAR or (embedder is not None and needs & ALIGNED):
                 embed = _embedder(embedder, config, folder / "engine.log")
                 if embed is not embedder:  # what the caller started stays the caller's
                     stack.callback(embed.close)
@@ -158,7 +166,9 @@ def evaluate(
                     stack.callback(engine.close)
             facts = _facts(config, engine, embed, n_samples)
             facts["metrics_asked"] = list(config.metrics)
+            facts["evidence"] = "tokens" if embed else "words"
             facts["sizing"] = {"predicted": plan.to_dict()} if plan else {"not_sized": unsized}
+            _take(calibrated, facts)
             write_json(folder / "run.json", facts)
             started = time.time()
             keys = Keys(facts["judge"].get("fingerprint", ""), facts["embedder"].get("fingerprint", ""))
@@ -168,8 +178,9 @@ def evaluate(
                 engine.max_prompt_tokens if engine else 8192,
                 engine.count_tokens if engine else None,
             )
-            bench = Bench(store, reader, keys, engine, embed, config.claims == "llm", config.threshold, progress)
-            result = _score(folder, chosen, bench, config.window_samples, dict(mapping.warnings))
+            bench = Bench(store, reader, keys, engine, embed, config.claims == "llm", config.threshold)
+            bench.progress, bench.align = progress, embed is not None
+            result = _score(folder, chosen, bench, config.window_samples, dict(mapping.warnings), calibrated)
             facts["timing_s"] = {"start": started - began, "judge_and_score": time.time() - started}
             facts["samples_per_s"] = n_samples / max(1e-9, time.time() - started)
             facts["requests"] = asdict(bench.tally) | {"mean_label_mass": bench.tally.mean_label_mass}
@@ -187,7 +198,12 @@ def evaluate(
 
 
 def rescore(
-    folder: Path | str, *, metrics: Sequence[str] = (), threshold: float | None = None, progress: Progress = _silent
+    folder: Path | str,
+    *,
+    metrics: Sequence[str] = (),
+    threshold: float | None = None,
+    calibration: Path | str | Literal[False] | None = None,
+    progress: Progress = _silent,
 ) -> Result:
     """Score a run folder again from its stored replies: no model, no GPU; the function behind ``gpueval rescore``.
 
@@ -195,10 +211,12 @@ def rescore(
         folder: Run folder.
         metrics: Metric names; empty takes the run's own. Their judgments must have been asked.
         threshold: Another threshold; None takes the run's own.
+        calibration: File of ``gpueval calibrate``; None takes the run's own, if it has one, False takes none.
         progress: Called with round, done and total.
 
     Raises:
-        UsageError: The folder is no run folder, or a metric needs judgments that the run did not ask.
+        UsageError: The folder is no run folder, a metric needs judgments that the run did not ask, or the calibration
+            was made for something else.
     """
     folder = Path(folder)
     facts = read_run(folder)
@@ -229,39 +247,70 @@ def rescore(
         keys = Keys(facts["judge"].get("fingerprint", ""), facts["embedder"].get("fingerprint", ""))
         judge = facts["judge"]
         reader = StoredReader(store, judge.get("fingerprint", ""), judge.get("max_prompt_tokens", 8192), None)
-        bench = Bench(store, reader, keys, None, None, config.claims == "llm", config.threshold, progress)
-        result = _score(folder, chosen, bench, config.window_samples, facts.get("data_warnings", {}))
-        facts["settings"] |= {"metrics": list(config.metrics), "threshold": config.threshold}
+        bench = Bench(store, reader, keys, None, None, config.claims == "llm", config.threshold)
+        bench.progress, bench.align = progress, facts.get("evidence") == "tokens"
+        own = facts.get("calibration") if calibration is None else None
+        calibrated = msgspec.convert(own, Calibration) if own else None
+        if calibration:
+            calibrated = record.read(Path(calibration))
+        facts["settings"]["metrics"] = list(config.metrics)
+        _take(calibrated, facts)
+        result = _score(folder, chosen, bench, config.window_samples, facts.get("data_warnings", {}), calibrated)
+        facts["settings"]["threshold"] = config.threshold
         write_json(folder / "run.json", facts)
         (folder / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
         return result
 
 
+def _take(calibration: Calibration | None, facts: dict[str, Any]) -> None:
+    """Check that a calibration fits a run and note it there."""
+    if calibration:
+        record.check(calibration, facts, facts["settings"]["metrics"])
+    facts["calibration"] = msgspec.to_builtins(calibration)
+
+
 def _score(
-    folder: Path, metrics: Sequence[Metric], bench: Bench, window_samples: int, warnings: Mapping[str, int]
+    folder: Path,
+    metrics: Sequence[Metric],
+    bench: Bench,
+    window_samples: int,
+    warnings: Mapping[str, int],
+    calibration: Calibration | None,
 ) -> Result:
     load_libraries(metrics)
+    of_metric = calibration.metrics if calibration else {}
+    bench.sure_from = max([bench.threshold, *(one.threshold for one in of_metric.values() if one.unit == "claim")])
     table, encoder = Table(), msgspec.json.Encoder()
     partial = folder / "scores.jsonl.partial"
-    n_done = 0
+    n_done = n_unstable = n_suspicious = 0
     with (folder / "samples.jsonl").open("rb") as file:
         n_total = sum(1 for _ in file)
     with partial.open("wb") as file:
         for window in sample_windows(folder / "samples.jsonl", window_samples):
             for sample, judgments in zip(window, judge_window(window, metrics, bench), strict=True):
-                cells = score_sample(sample, judgments, metrics)
+                cells = score_sample(sample, judgments, metrics, of_metric)
                 table.add(cells, sample.group)
-                file.write(encoder.encode({"id": sample.id, "scores": _plain(cells)}) + b"\n")
+                line: dict[str, Any] = {"id": sample.id, "scores": _plain(cells)}
+                if unstable := [name for name, cell in cells.items() if any("unstable" in c for c in cell.claims)]:
+                    line["unstable"], n_unstable = unstable, n_unstable + 1
+                if suspicious := suspicions(sample):
+                    line["suspicious"], n_suspicious = suspicious, n_suspicious + 1
+                file.write(encoder.encode(line) + b"\n")
             n_done += len(window)
             bench.progress("samples", n_done, n_total)
     partial.replace(folder / "scores.jsonl")
     remarks = [f"{count:,} x {text}" for text, count in warnings.items()]
+    remarks += [f"{name}: {one.ruling} ({one.reason})" for name, one in of_metric.items() if name in cells]
     mass = bench.tally.mean_label_mass
     if mass is not None and mass < _DOUBTFUL_LABEL_MASS:
         remarks.append(
             f"the judge gives its labels only {mass:.2f} of its probability on average: it hardly follows, "
             "so take its verdicts with doubt and compare them with a few labels of your own"
         )
+    if n_unstable:
+        remarks.append(f"{n_unstable:,} samples are unstable: a verdict lies within {NOISE} of the threshold")
+    if n_suspicious:
+        remarks.append(f"{n_suspicious:,} samples hold text that speaks to the judge: 'suspicious' in scores.jsonl")
     cut = bench.embedder.facts().get("n_truncated", 0) if bench.embedder else 0
     if cut:
         remarks.append(f"{cut:,} texts were longer than the embedding model reads: what comes after counts nowhere")
@@ -271,9 +320,23 @@ def _score(
     return result
 
 
-def score_sample(sample: Sample, judgments: Judgments, metrics: Sequence[Metric]) -> dict[str, Cell]:
-    """Score one sample whose judgments are known."""
-    return {metric.name: score(metric, sample, judgments) for metric in metrics}
+def score_sample(
+    sample: Sample,
+    judgments: Judgments,
+    metrics: Sequence[Metric],
+    calibration: Mapping[str, MetricCalibration] | None = None,
+) -> dict[str, Cell]:
+    """Score one sample whose judgments are known, each metric through its calibration where it has one."""
+    cells: dict[str, Cell] = {}
+    for metric in metrics:
+        calibrated = (calibration or {}).get(metric.name)
+        if calibrated is None:
+            cells[metric.name] = score(metric, sample, judgments)
+        elif calibrated.unit == "claim":
+            cells[metric.name] = score(metric, sample, apply.judgments(judgments, calibrated))
+        else:
+            cells[metric.name] = apply.cell(score(metric, sample, judgments), calibrated)
+    return cells
 
 
 def _plain(cells: Mapping[str, Cell]) -> dict[str, dict[str, Any]]:

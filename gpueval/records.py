@@ -187,6 +187,20 @@ class Claims(msgspec.Struct, frozen=True):
     n_dropped: int = 0
 
 
+class Evidence(msgspec.Struct, frozen=True, gc=False):
+    """The sentence of one chunk that says most of a claim.
+
+    Attributes:
+        chunk: Position of the chunk, from 0.
+        sentence: Its text.
+        share: How much of the claim it holds, 0 to 1.
+    """
+
+    chunk: int
+    sentence: str
+    share: float
+
+
 class Judgments(msgspec.Struct, frozen=True):
     """Everything judged about one sample.
 
@@ -195,11 +209,14 @@ class Judgments(msgspec.Struct, frozen=True):
         verdicts: Per need its verdicts. A matrix is stored flat, passage after passage: the verdict of claim ``i``
             on passage ``k`` stands at ``k * n_claims + i``.
         threshold: A verdict counts as yes when ``p >= threshold``.
+        evidence: Per side and claim the best sentence of every chunk that holds text; empty where no claim was held
+            against the chunks.
     """
 
     claims: Mapping[str, Claims]
     verdicts: Mapping[Need, tuple[Verdict, ...]]
     threshold: float = 0.5
+    evidence: Mapping[str, tuple[tuple[Evidence, ...], ...]] = {}
 
 
 class Cell(msgspec.Struct, frozen=True, omit_defaults=True):

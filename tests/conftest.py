@@ -46,6 +46,8 @@ def reply(request: Request, answer: Any) -> Completion:
         return answer
     if request.ask.kind == "similar":
         return Completion(request.key, value=float(answer))
+    if request.ask.kind == "evidence":
+        return Completion(request.key, value=float(answer), labels=(float(answer),) * (len(request.parts) - 1))
     if isinstance(answer, str):
         return Completion(request.key, text=answer, output_tokens=len(answer.split()))
     return Completion(request.key, labels=(float(answer), 1 - float(answer), 0.0))
@@ -65,6 +67,7 @@ def scripted() -> Callable[..., Scripted]:
             "relevant": 0.9,
             "responds": 0.9,
             "similar": 0.8,
+            "evidence": 0.5,
             "questions": QUESTIONS,
         }
         known |= answers

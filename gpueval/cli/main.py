@@ -15,6 +15,10 @@ from gpueval.lazy import load
 _COMMANDS = {
     "run": ("gpueval.cli.run:run", "Score a file of RAG samples."),
     "rescore": ("gpueval.cli.rescore:rescore", "Score a run folder again from its stored replies, without a model."),
+    "calibrate": (
+        "gpueval.cli.calibrate:calibrate",
+        "Measure the judge on human labels: agreement, threshold, corrected rate.",
+    ),
     "rank": ("gpueval.cli.rank:rank", "Score what a retriever returned against relevance judgments."),
     "retrieve": (
         "gpueval.cli.retrieve:retrieve",

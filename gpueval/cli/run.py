@@ -37,6 +37,7 @@ from gpueval.report.terminal import show
 @click.option(
     "--threshold", type=float, default=0.5, show_default=True, help="A verdict counts as yes at this probability."
 )
+@click.option("--calibration", type=click.Path(path_type=Path), help="File of calibrate, made for this judge.")
 @click.option("--engine", type=click.Choice(["vllm", "transformers"]), help="For a model folder.  [default: vllm]")
 @click.option("--judge-model", help="Model name on a server.  [default: the first it lists]")
 @click.option(
@@ -74,6 +75,7 @@ def run(
     group: str | None,
     claims: str,
     threshold: float,
+    calibration: Path | None,
     engine: str | None,
     judge_model: str | None,
     max_model_len: int | None,
@@ -114,6 +116,7 @@ def run(
             out=out or Path("runs") / samples.name.split(".")[0],
             columns=Columns(explicit, contexts_separator),
             progress=progress,
+            calibration=calibration,
             claims=claims,
             threshold=threshold,
             engine=engine,

@@ -17,7 +17,7 @@ _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>|^.*?</think(?:ing)?>
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 
-def verdict(windows: Sequence[Completion | None], threshold: float = 0.5) -> Verdict:
+def verdict(windows: Sequence[Completion | None], sure_from: float = 0.5) -> Verdict:
     """Read a one-token verdict: ``p = P(yes) / P(labels)`` with the label mass kept; the maximum over windows.
 
     A window that failed makes the verdict fail, unless another window already says yes: a missing window could only
@@ -25,7 +25,7 @@ def verdict(windows: Sequence[Completion | None], threshold: float = 0.5) -> Ver
 
     Args:
         windows: One reply per window of the passage, at least one.
-        threshold: From this probability on a window says yes.
+        sure_from: From this probability on a window says yes.
     """
     best: Verdict | None = None
     failed: Verdict | None = None
@@ -35,7 +35,7 @@ def verdict(windows: Sequence[Completion | None], threshold: float = 0.5) -> Ver
             failed = failed or one
         elif best is None or best.p is None or one.p > best.p:
             best = one
-    if best is None or (failed is not None and (best.p is None or best.p < threshold)):
+    if best is None or (failed is not None and (best.p is None or best.p < sure_from)):
         assert failed is not None
         return failed
     return best if len(windows) == 1 else Verdict(best.p, best.state, best.mass, best.unsure, len(windows))

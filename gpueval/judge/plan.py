@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from gpueval.fingerprint import digest, text_digest
 from gpueval.judge import prompts
+from gpueval.judge.evidence import Place, places
 from gpueval.judge.sentences import sentences
 from gpueval.judge.windows import SMALLEST_WINDOW_TOKENS, Reader, fits
 from gpueval.metrics import Metric
@@ -94,6 +95,10 @@ class Draft:
     slots: dict[Need, list[Slot]] = field(default_factory=dict)
     entailed: dict[str, list[Slot]] = field(default_factory=dict)
     """Per side, for extracted claims: is the claim entailed by its own sentence?"""
+    places: list[Place] = field(default_factory=list)
+    """Sentences of the chunks, where claims are held against them."""
+    aligned: dict[str, list[bytes]] = field(default_factory=dict)
+    """Per side, for evidence by tokens: a key per claim."""
 
 
 def first_round(draft: Draft, keys: Keys, reader: Reader, *, extract: bool) -> list[Request]:
@@ -148,13 +153,14 @@ def batches(parts: Sequence[str]) -> list[Sequence[str]]:
     return [parts[i : i + CLAIM_BATCH_SENTENCES] for i in range(0, len(parts), CLAIM_BATCH_SENTENCES)]
 
 
-def second_round(draft: Draft, keys: Keys, reader: Reader) -> list[Request]:
+def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool) -> list[Request]:
     """Plan every verdict and similarity of a sample whose claims are known.
 
     Args:
         draft: ``claims`` and ``questions`` are set; ``slots`` is filled in place.
         keys: Makes content keys.
         reader: The judge's limits.
+        align: Let the embedding model find the evidence of claims.
     """
     sample, needs = draft.sample, draft.needs
     out: list[Request] = []
@@ -191,6 +197,10 @@ def second_round(draft: Draft, keys: Keys, reader: Reader) -> list[Request]:
                 draft.slots[need] = verdicts(prompts.SUPPORT, passages[need](), ask_question, tails)
             else:
                 draft.slots[need] = []
+    if draft.slots.get(Need.ANSWER_BY_ALL) or draft.slots.get(Need.REFERENCE_BY_ALL):
+        draft.places = places(sample)
+        if align:
+            out += _alignments(draft, keys)
     if grounded:
         singles = [(text,) for text in chunks]
         for need, text in (
@@ -280,6 +290,17 @@ def _question_slots(draft: Draft, question: str, keys: Keys, out: list[Request])
         out.append(request)
         slots.append((request.key,))
     return slots + [missing] * (prompts.N_QUESTIONS - len(slots))
+
+
+def _alignments(draft: Draft, keys: Keys) -> list[Request]:
+    texts = tuple(text for _, text in draft.places)
+    requests = []
+    for side, need in (("answer", Need.ANSWER_BY_ALL), ("reference", Need.REFERENCE_BY_ALL)):
+        if draft.slots.get(need):
+            made = [_verdict(prompts.EVIDENCE, (claim, *texts), keys) for claim in draft.claims[side].texts]
+            draft.aligned[side] = [request.key for request in made]
+            requests += made
+    return requests
 
 
 def _by_source(sample: Sample) -> list[tuple[str, ...]]:

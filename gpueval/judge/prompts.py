@@ -66,7 +66,9 @@ SIMILAR = Ask("similar", "")
 """Cosine of two texts: answered by the embedding model."""
 TOKENS = Ask("tokens", "")
 """Match of the tokens of two texts: answered by the embedding model."""
-BY_EMBEDDER = frozenset({SIMILAR.kind, TOKENS.kind})
+EVIDENCE = Ask("evidence", "")
+"""How much of a text's tokens each of several sentences holds: answered by the embedding model."""
+BY_EMBEDDER = frozenset({SIMILAR.kind, TOKENS.kind, EVIDENCE.kind})
 """Kinds that the embedding model answers; the judge answers all others."""
 
 RETRY_CUE = "\nReply with the JSON object only, complete and without any other text."

@@ -10,6 +10,7 @@ import msgspec
 
 from gpueval.engines.base import Embedder, Engine
 from gpueval.judge import parse, prompts
+from gpueval.judge.evidence import best_of_chunks, by_words
 from gpueval.judge.plan import (
     CLAIM_BATCH_SENTENCES,
     Draft,
@@ -24,15 +25,17 @@ from gpueval.judge.plan import (
 from gpueval.judge.reader import StoredReader
 from gpueval.judge.store import Store
 from gpueval.metrics import Metric
-from gpueval.records import Claims, Completion, Judgments, Need, Request, Sample, State, Verdict
+from gpueval.records import Claims, Completion, Evidence, Judgments, Need, Request, Sample, State, Verdict
 
 Progress = Callable[[str, int, int], None]
 """Called with the round's name, requests done and requests in all."""
 
 BY_EMBEDDER_ALONE = frozenset({Need.SIMILAR_REFERENCE, Need.TOKENS_REFERENCE})
 SIMILAR = BY_EMBEDDER_ALONE | {Need.SIMILAR_QUESTIONS}
-"""What the embedding model answers, about the texts given and about questions that the judge wrote."""
-"""Needs that the embedding model answers; all others are the judge's."""
+"""Needs that the embedding model answers, about the texts given and about questions that the judge wrote."""
+
+ALIGNED = frozenset({Need.ANSWER_BY_ALL, Need.REFERENCE_BY_ALL})
+"""Needs whose claims get evidence by tokens where there is an embedding model."""
 
 
 @dataclass(slots=True)
@@ -68,6 +71,8 @@ class Bench:
         embedder: Answers similarities; None to read from the store only.
         extract: Claims by the judge (True) or by sentence (False).
         threshold: A verdict counts as yes at or above it.
+        align: Find the evidence of claims with the embedding model; else by words.
+        sure_from: A window that says yes at this probability decides although another window failed.
         progress: Called as replies come.
     """
 
@@ -78,6 +83,8 @@ class Bench:
     embedder: Embedder | None
     extract: bool = False
     threshold: float = 0.5
+    align: bool = False
+    sure_from: float = 0.5
     progress: Progress = lambda stage, done, total: None
     tally: Tally = field(default_factory=Tally)
 
@@ -98,14 +105,16 @@ def judge_window(samples: Sequence[Sample], metrics: Sequence[Metric], bench: Be
     replies = _round("claims and questions", first, bench)
     for draft in drafts:
         _take_generated(draft, replies)
-    second = [request for draft in drafts for request in second_round(draft, bench.keys, bench.reader)]
+    second = [
+        request for draft in drafts for request in second_round(draft, bench.keys, bench.reader, align=bench.align)
+    ]
     verdicts = _round("verdicts", [request for request in second if request.ask.kind not in prompts.BY_EMBEDDER], bench)
     masses = [sum(completion.labels) for completion in verdicts.values() if completion.labels]
     bench.tally.n_verdicts += len(masses)
     bench.tally.label_mass += sum(masses)
     similar = _round("similarities", [request for request in second if request.ask.kind in prompts.BY_EMBEDDER], bench)
     bench.keys.forget()
-    return [_judgments(draft, verdicts, similar, bench.threshold) for draft in drafts]
+    return [_judgments(draft, verdicts, similar, bench) for draft in drafts]
 
 
 def _round(stage: str, requests: Iterable[Request], bench: Bench) -> dict[bytes, Completion]:
@@ -240,7 +249,7 @@ def _take_generated(draft: Draft, replies: dict[bytes, Completion]) -> None:
 
 
 def _judgments(
-    draft: Draft, verdicts: dict[bytes, Completion], similar: dict[bytes, Completion], threshold: float
+    draft: Draft, verdicts: dict[bytes, Completion], similar: dict[bytes, Completion], bench: Bench
 ) -> Judgments:
     read: dict[Need, tuple[Verdict, ...]] = {}
     for need, slots in draft.slots.items():
@@ -249,10 +258,15 @@ def _judgments(
                 parse.similarity(similar.get(slot[0])) if isinstance(slot, tuple) else slot for slot in slots
             )
         else:
-            read[need] = tuple(_read(slot, verdicts, threshold) for slot in slots)
+            read[need] = tuple(_read(slot, verdicts, bench.sure_from) for slot in slots)
     claims = dict(draft.claims)
+    evidence = {
+        side: _evidence(draft, side, similar)
+        for side, need in (("answer", Need.ANSWER_BY_ALL), ("reference", Need.REFERENCE_BY_ALL))
+        if draft.slots.get(need)
+    }
     for side, entailed in draft.entailed.items():
-        kept = [i for i, slot in enumerate(entailed) if _holds(_read(slot, verdicts, threshold), threshold)]
+        kept = [i for i, slot in enumerate(entailed) if _holds(_read(slot, verdicts, bench.threshold), bench.threshold)]
         n = len(entailed)
         if len(kept) in (0, n):  # a judge that entails none of its own claims is no check: they all stay
             continue
@@ -261,7 +275,19 @@ def _judgments(
         for need, row in read.items():
             if need.startswith(f"{side}/"):
                 read[need] = tuple(row[k * n + i] for k in range(len(row) // n) for i in kept)
-    return Judgments(claims, read, threshold)
+        if side in evidence:
+            evidence[side] = tuple(evidence[side][i] for i in kept)
+    return Judgments(claims, read, bench.threshold, evidence)
+
+
+def _evidence(draft: Draft, side: str, similar: dict[bytes, Completion]) -> tuple[tuple[Evidence, ...], ...]:
+    """Find each claim's best sentences: by tokens where the embedding model was asked and answered, else by words."""
+    texts = draft.claims[side].texts
+    replies = [similar.get(key) for key in draft.aligned.get(side, ())]
+    shares = [list(reply.labels) if reply and len(reply.labels) == len(draft.places) else None for reply in replies]
+    if not shares or None in shares:
+        return tuple(best_of_chunks(row, draft.places) for row in by_words(texts, draft.places))
+    return tuple(best_of_chunks(row, draft.places) for row in shares if row is not None)
 
 
 def _holds(verdict: Verdict, threshold: float) -> bool:
@@ -269,7 +295,7 @@ def _holds(verdict: Verdict, threshold: float) -> bool:
     return verdict.p is None or verdict.p >= threshold
 
 
-def _read(slot: Slot, verdicts: dict[bytes, Completion], threshold: float) -> Verdict:
+def _read(slot: Slot, verdicts: dict[bytes, Completion], sure_from: float) -> Verdict:
     if isinstance(slot, tuple):
-        return parse.verdict([verdicts.get(key) for key in slot], threshold)
+        return parse.verdict([verdicts.get(key) for key in slot], sure_from)
     return slot

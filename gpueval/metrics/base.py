@@ -12,6 +12,12 @@ from typing import Any
 
 from gpueval.records import FAILURES, Cell, Claims, Judgments, Need, Sample, State, Verdict
 
+NOISE = 0.03
+"""How far the same request's probability can lie apart in two runs: other neighbours in a batch, a warm cache
+(benchmarks/stability.py). A verdict within it of the threshold may turn."""
+
+_BY_ALL = frozenset({Need.ANSWER_BY_ALL, Need.REFERENCE_BY_ALL})
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -152,10 +158,13 @@ def claim_rows(
 ) -> tuple[dict[str, Any], ...]:
     """Describe each claim for the result file.
 
-    ``evidence`` is the id (or 0-based position) of the chunk that supports the claim best, where every chunk was
-    judged alone; else None.
+    ``evidence`` is the id (or 0-based position) of the chunk that supports the claim best: where every chunk was judged
+    alone by its verdict, else, for a supported claim, the chunk of the sentence that says most of it; None without one.
+    Claims held against the chunks also get that ``sentence``, the closest one where the claim is not supported, and the
+    ``share`` of the claim that it holds.
     """
     texts = judgments.claims[side].texts
+    sentences = judgments.evidence.get(side, ()) if need in _BY_ALL else ()
     by_chunk = judgments.verdicts.get(Need.ANSWER_BY_CHUNK if side == "answer" else Need.REFERENCE_BY_CHUNK, ())
     rows = []
     for i, (text, verdict) in enumerate(zip(texts, judgments.verdicts[need], strict=True)):
@@ -165,8 +174,15 @@ def claim_rows(
             "supported": supported[i],
             "evidence": best_chunk(by_chunk[i :: len(texts)], sample, judgments.threshold),
         }
+        if sentences and sentences[i]:
+            best = max(sentences[i], key=lambda found: found.share)
+            row |= {"sentence": best.sentence, "share": round(best.share, 4)}
+            if row["evidence"] is None and supported[i]:
+                row["evidence"] = chunk_name(sample, best.chunk)
         if verdict.p is None:
             row["state"] = verdict.state
+        elif abs(verdict.p - judgments.threshold) <= NOISE:
+            row["unstable"] = True
         if verdict.unsure:
             row["unsure"] = True
         if verdict.windows > 1:
@@ -181,6 +197,9 @@ def best_chunk(verdicts: Sequence[Verdict], sample: Sample, threshold: float) ->
     for k, verdict in enumerate(verdicts):
         if verdict.p is not None and (verdict.p > best_p or (best is None and verdict.p >= best_p)):
             best, best_p = k, verdict.p
-    if best is None or sample.contexts is None:
-        return None
-    return sample.contexts[best].id or best
+    return None if best is None else chunk_name(sample, best)
+
+
+def chunk_name(sample: Sample, chunk: int) -> str | int:
+    """Return a chunk's id, or its position where it has none."""
+    return (sample.contexts or ())[chunk].id or chunk

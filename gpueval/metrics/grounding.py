@@ -44,7 +44,7 @@ def _faithfulness(sample: Sample, judgments: Judgments) -> Cell:
     detail: dict[str, Any] = {}
     known = [verdict.p for verdict in verdicts if verdict.p is not None]
     if known:
-        detail["p_min"] = min(known)
+        detail["p_grounded"] = min(known)
     if n_unsure := sum(verdict.unsure for verdict in verdicts):
         detail["n_cannot_tell"] = n_unsure
     if n_dropped := judgments.claims["answer"].n_dropped:
@@ -59,7 +59,8 @@ FAITHFULNESS = Metric(
     _faithfulness,
 )
 """Share of A supported by C. 0 with state ``no_context`` when nothing was retrieved. Undefined without claims.
-``detail.p_min`` is the smallest claim probability: the answer is fully grounded only as far as its weakest claim."""
+``detail.p_grounded``, the smallest claim probability, stands for the whole answer: it is fully grounded only as far as
+its weakest claim (other rules: benchmarks/aggregation.py)."""
 
 
 def _hallucination(sample: Sample, judgments: Judgments) -> Cell:

@@ -86,7 +86,14 @@ def test_run_rescore_and_gate_on_the_command_line(files) -> None:
     line = json.loads((files / "runs" / "s" / "scores.jsonl").read_text().splitlines()[0])
     assert line["id"] == "a"
     assert line["scores"]["faithfulness"]["claims"] == [
-        {"text": "In Paris.", "p": 0.9, "supported": True, "evidence": None}
+        {
+            "text": "In Paris.",
+            "p": 0.9,
+            "supported": True,
+            "evidence": 0,
+            "sentence": "It is in Paris.",
+            "share": 1.0,
+        }
     ]
     again = gpueval("rescore", "runs/s", "--threshold", "0.1", "--json", cwd=files)
     assert json.loads(again.stdout)["metrics"]["faithfulness"]["mean"] == 1.0
