@@ -127,25 +127,25 @@ def isotonic(scores: Floats, labels: Bools, weights: Floats) -> Mapping:
 
 
 def threshold(scores: Floats, labels: Bools, weights: Floats) -> float:
-    """Return the score that parts right from wrong best: the one with the highest Youden index, sensitivity +
-    specificity - 1 (Youden 1950), halfway to the next lower score; of equally good ones the middle.
+    """Return the score that parts right from wrong best: where the mapped probability reaches the share of right ones.
+
+    There ``P(right | s) / P(wrong | s) = P(right) / P(wrong)``: a score is as likely from the one kind as from the other,
+    so sensitivity + specificity is highest, as far as the mapping holds. The highest Youden index of the labels
+    themselves is the same thing without a mapping; on some hundred labels it follows single rows and loses about one
+    hundredth of balanced accuracy on other ones.
+
+    Returns:
+        The threshold, between the smallest score and just above the largest.
     """
-    order = np.argsort(scores, kind="stable")
-    ranked = scores[order]
-    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-    right = np.add.reduceat((weights * labels)[order], starts)
-    wrong = np.add.reduceat((weights * ~labels)[order], starts)
-    lost = np.r_[0.0, np.cumsum(right)] / right.sum()  # called wrong when the threshold lies above this many scores
-    caught = np.r_[0.0, np.cumsum(wrong)] / wrong.sum()
-    youden = caught - lost
-    best = np.flatnonzero(youden >= youden.max() - 1e-12)
-    place = int(best[len(best) // 2])
-    distinct = ranked[starts]
-    if place == 0:
-        return float(distinct[0])
-    if place == len(distinct):
-        return float(np.nextafter(distinct[-1], 2.0))
-    return float((distinct[place - 1] + distinct[place]) / 2)
+    mapping, share = fit(scores, labels, weights), float(weights @ labels / weights.sum())
+    low, high = float(scores.min()), float(np.nextafter(scores.max(), 2.0))
+    for _ in range(60):  # the mapping rises: halve the range
+        middle = (low + high) / 2
+        if float(mapping(np.array([middle]))[0]) < share:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def cross_fit(

@@ -112,27 +112,33 @@ def test_isotonic_is_scikit_learns_and_keeps_the_order_of_scores(rows) -> None:
     assert mapping.fit(scores, labels, weights).method == "platt"
 
 
-def test_the_threshold_parts_best_of_all(rows) -> None:
-    scores, labels, weights = rows
+def test_the_threshold_lies_where_a_score_is_as_likely_from_either_kind() -> None:
+    generator = np.random.default_rng(8)
+    labels = generator.random(20_000) < 0.8
+    logits = np.where(labels, 1.0, -1.0) + generator.normal(0, 1, 20_000)  # equally likely at 0, whatever the share
+    scores = 1 / (1 + np.exp(-(logits + 0.7)))  # and the judge is lenient
+    found = mapping.threshold(scores[:900], labels[:900], np.ones(900))
+    assert np.log(found / (1 - found)) == pytest.approx(0.7, abs=0.15)
+    isotonic = mapping.threshold(scores, labels, np.ones(20_000))
+    assert np.log(isotonic / (1 - isotonic)) == pytest.approx(0.7, abs=0.15)
 
-    def youden(t: float) -> float:
-        c = agreement.confusion(scores >= t, labels, weights[None])
-        return float(agreement.balanced_accuracy(c)[0])
 
-    best = max(youden(t) for t in np.r_[np.unique(scores), 1.01])
-    assert youden(mapping.threshold(scores, labels, weights)) == pytest.approx(best, abs=1e-12)
+def test_a_threshold_of_scores_that_say_nothing_stays_among_them() -> None:
+    scores, labels = np.tile([0.3, 0.6], 20), np.repeat([True, False], 20)
+    assert 0.3 <= mapping.threshold(scores, labels, np.ones(40)) <= 0.6000001
+    assert 0.3 <= mapping.threshold(1 - scores, labels, np.ones(40)) <= 0.7000001
 
 
 def test_a_cross_fit_of_scores_that_say_nothing_finds_nothing() -> None:
     generator = np.random.default_rng(2)
-    scores, labels = generator.random(120), generator.random(120) < 0.5
-    clusters = np.arange(120) // 3
-    own = mapping.threshold(scores, labels, np.ones(120))
-    fitted_on_itself = agreement.balanced_accuracy(agreement.confusion(scores >= own, labels, np.ones((1, 120))))[0]
-    crossed = mapping.cross_fit(scores, labels, np.ones(120), clusters)
-    held_out = agreement.balanced_accuracy(agreement.confusion(crossed.decisions, labels, np.ones((1, 120))))[0]
-    assert fitted_on_itself > 0.53
-    assert held_out < fitted_on_itself - 0.03
+    n = 1200
+    scores, labels = generator.random(n), generator.random(n) < 0.5
+    itself = (mapping.fit(scores, labels, np.ones(n))(scores) - labels) ** 2
+    crossed = mapping.cross_fit(scores, labels, np.ones(n), np.arange(n) // 3)
+    held_out = agreement.balanced_accuracy(agreement.confusion(crossed.decisions, labels, np.ones((1, n))))[0]
+    assert itself.mean() < 0.249  # it found a pattern in noise
+    assert crossed.squared_errors.mean() > 0.25
+    assert 0.45 < held_out < 0.54
 
 
 def test_rows_of_one_sample_share_a_fold() -> None:
