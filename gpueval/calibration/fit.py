@@ -68,7 +68,7 @@ def calibrate(
     untouched["auc"] = _figure(agreement.estimate(lambda w: agreement.auc(scores, right, w), weights, clusters))
     crossed = mapping.cross_fit(scores, right, weights, clusters, seed=seed)
     cross_fitted = measured(crossed.decisions, crossed.probabilities, crossed.squared_errors)
-    fitted = mapping.fit(scores, right, weights)
+    fitted = mapping.fit(scores, right, weights, mapping.method_for(len(right)))
     n_yes, n_units = float((all_scores >= run_threshold).sum()), float(len(all_scores))
     rate = {
         "judge": corrected.naive(n_yes, n_units),
@@ -84,7 +84,7 @@ def calibrate(
         n_wrong=len(right) - n_right,
         n_samples=int(clusters.max()) + 1,
         method=fitted.method,
-        threshold=mapping.threshold(scores, right, weights),
+        threshold=mapping.threshold(fitted, scores, right, weights),
         untouched=untouched,
         cross_fitted=cross_fitted,
         rate={name: _figure(found) for name, found in rate.items()},

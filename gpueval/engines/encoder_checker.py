@@ -4,7 +4,8 @@ Four kinds of folders are known, by what their makers publish as the way to ask 
 
 ``pair``
     Sequence classification of (document, claim): natural language inference models, whose label "entailment" (or
-    "supported", "consistent", "faithful", "grounded") counts, and models with one output, read through a sigmoid (HHEM 1).
+    "supported", "consistent", "faithful", "grounded") counts, and models with one output, read through a sigmoid (HHEM
+    1).
 ``minicheck``
     Two outputs, the second is "supported"; document and claim in one text, joined by the end token (Tang et al. 2024,
     MiniCheck's RoBERTa and DeBERTa).
@@ -152,7 +153,8 @@ class EncoderChecker:
             return []
         found: list[str] = []
         used = room + 1
-        for sentence in (piece for chunk in chunks for part in self._sentences(chunk) for piece in self._cut(part, room)):
+        pieces = (piece for chunk in chunks for part in self._sentences(chunk) for piece in self._cut(part, room))
+        for sentence in pieces:
             size = self._size(sentence) + 1
             if used + size > room:
                 found.append(sentence)
@@ -228,7 +230,7 @@ def format_of(config: Any, name: str) -> Format:
     told = f"{name} {getattr(config, '_name_or_path', '')}".casefold()
     for form in ("minicheck", "factcg"):
         if form in told and len(labels) == 2:
-            return form  # type: ignore[return-value]
+            return form
     raise UsageError(
         f"The checker {name} has the outputs {', '.join(map(str, labels.values()))}, which do not say how to ask it.",
         f"Give --checker-format: {', '.join(get_args(Format))}",
