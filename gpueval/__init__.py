@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpueval.errors import GpuevalError
     from gpueval.metrics import Metric
-    from gpueval.pipeline import Result, evaluate, rescore
+    from gpueval.pipeline import evaluate, rescore
     from gpueval.records import Passage, Sample
     from gpueval.retrieval.rank import rank
+    from gpueval.scoring import Result
     from gpueval.sizing.questions import size
 
 __version__ = "0.1.0"
@@ -23,7 +24,7 @@ _PUBLIC = {
     "GpuevalError": "gpueval.errors:GpuevalError",
     "Metric": "gpueval.metrics:Metric",
     "Passage": "gpueval.records:Passage",
-    "Result": "gpueval.pipeline:Result",
+    "Result": "gpueval.scoring:Result",
     "Sample": "gpueval.records:Sample",
     "evaluate": "gpueval.pipeline:evaluate",
     "rank": "gpueval.retrieval.rank:rank",

@@ -24,6 +24,9 @@ class RunConfig:
         window_samples: Samples in memory at a time; each round asks all requests of a window at once.
         engine_options: Arguments of the engine.
         force: Start a judge that does not fit by the sizing.
+        checker: Folder of an encoder that checks claims before the judge, or alone; None without.
+        checker_band: The judge is asked where the checker's probability lies within.
+        checker_format: How the checker is asked; None tells it from the folder.
 
     Raises:
         UsageError: A value is out of range.
@@ -39,11 +42,17 @@ class RunConfig:
     embed_device: str | None = None
     engine_options: dict[str, Any] = field(default_factory=dict)
     force: bool = False
+    checker: str | None = None
+    checker_band: tuple[float, float] = (0.1, 0.9)
+    checker_format: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold < 1:
             raise UsageError(f"threshold is {self.threshold}; it must lie between 0 and 1.")
         if self.window_samples < 1:
             raise UsageError(f"window is {self.window_samples}; it must be at least 1.")
+        low, high = self.checker_band
+        if not 0 <= low <= high <= 1:
+            raise UsageError(f"checker_band is {low}, {high}; it must rise within 0 to 1.")
         if self.claims not in ("sentences", "llm"):
             raise UsageError(f"claims is '{self.claims}'; it is 'sentences' or 'llm'.")

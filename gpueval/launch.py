@@ -42,7 +42,7 @@ def workload(samples: Iterable[Sample], metrics: Sequence[Metric], *, extract: b
     with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "counted.sqlite") as store:
         reader = StoredReader(store, counter.fingerprint, counter.max_prompt_tokens, counter.count_tokens)
         judged = [metric for metric in metrics if metric.needs]
-        judge_window(some, judged, Bench(store, reader, Keys("", ""), counter, Counting(), extract))
+        judge_window(some, judged, Bench(store, reader, Keys("", ""), counter, Counting(), extract=extract))
     return Workload(
         len(some),
         counter.requests,

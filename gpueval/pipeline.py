@@ -13,7 +13,7 @@ import platform
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -21,8 +21,8 @@ from typing import Any, Literal
 import msgspec
 
 from gpueval import engines, launch
-from gpueval.calibration import apply, record
-from gpueval.calibration.record import Calibration, MetricCalibration
+from gpueval.calibration import record
+from gpueval.calibration.record import Calibration
 from gpueval.config import RunConfig
 from gpueval.data.columns import Columns, to_sample
 from gpueval.data.load import load
@@ -30,75 +30,30 @@ from gpueval.engines.base import Embedder, Engine
 from gpueval.errors import DataError, GpuevalError, UsageError
 from gpueval.fingerprint import text_digest
 from gpueval.judge import prompts
-from gpueval.judge.injection import suspicions
+from gpueval.judge.assemble import ALIGNED, BY_EMBEDDER_ALONE, CHECKED, SIMILAR
 from gpueval.judge.plan import Keys
 from gpueval.judge.reader import StoredReader
-from gpueval.judge.run import ALIGNED, BY_EMBEDDER_ALONE, SIMILAR, Bench, Progress, judge_window
+from gpueval.judge.run import Bench, Progress
+from gpueval.judge.sentences import sentences
 from gpueval.judge.store import Store
-from gpueval.metrics import DEFAULT, Metric, choose, score
-from gpueval.metrics.base import NOISE
-from gpueval.metrics.baselines import load_libraries
-from gpueval.records import Cell, Judgments, Sample, Summary
+from gpueval.metrics import DEFAULT, Metric, choose
+from gpueval.records import Sample
 from gpueval.report.markdown import markdown
 from gpueval.run_folder import (
     locked,
-    pretty_json,
     read_run,
     sample_windows,
-    write_atomically,
     write_json,
     write_samples,
 )
+from gpueval.scoring import Result, score_folder
 from gpueval.sizing.actuals import read_log
 from gpueval.sizing.model import load_model
 from gpueval.sizing.plan import Plan
-from gpueval.stats.aggregate import Table
-
-_DOUBTFUL_LABEL_MASS = 0.8
 
 
 def _silent(stage: str, done: int, total: int) -> None:
     """Show no progress."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a run came to.
-
-    Attributes:
-        metrics: Summary per metric.
-        groups: Summaries per group and metric.
-        warnings: Remarks on data and results.
-        folder: The run folder.
-    """
-
-    metrics: dict[str, Summary]
-    groups: dict[str, dict[str, Summary]]
-    warnings: list[str]
-    folder: Path
-
-    def to_json(self) -> bytes:
-        """Return what ``summary.json`` holds."""
-        body = {"metrics": self.metrics, "groups": self.groups, "warnings": self.warnings}
-        return pretty_json(body)
-
-    def cells(self) -> Iterator[dict[str, Any]]:
-        """Yield the lines of ``scores.jsonl``."""
-        with (self.folder / "scores.jsonl").open("rb") as file:
-            for line in file:
-                yield msgspec.json.decode(line)
-
-    def to_pandas(self) -> Any:
-        """Return one row per sample with a value and a state column per metric; needs pandas."""
-        import pandas
-
-        rows = []
-        for line in self.cells():
-            row: dict[str, Any] = {"id": line["id"]}
-            for name, cell in line["scores"].items():
-                row |= {name: cell["value"], f"{name}_state": cell["state"]}
-            rows.append(row)
-        return pandas.DataFrame(rows)
 
 
 def evaluate(
@@ -106,6 +61,7 @@ def evaluate(
     *,
     judge: str | Engine | None = None,
     embedder: str | Embedder | None = None,
+    checker: str | Embedder | None = None,
     metrics: Sequence[str] = DEFAULT,
     out: Path | str,
     columns: Columns | None = None,
@@ -119,6 +75,8 @@ def evaluate(
         samples: A file, or samples, or mappings with the fields of a sample.
         judge: Model folder, server URL, ``scripted:RULES.jsonl`` or an engine.
         embedder: Sentence-transformers folder or an embedder; needed by metrics that compare meanings.
+        checker: Folder of an encoder that checks claims first: the judge sees those it is unsure of; without a judge it
+            decides alone.
         metrics: Metric names.
         out: Run folder; an unfinished run in it goes on.
         columns: Column mapping of a file.
@@ -136,6 +94,7 @@ def evaluate(
         judge if isinstance(judge, str) else None,
         embedder if isinstance(embedder, str) else None,
         tuple(metrics),
+        checker=checker if isinstance(checker, str) else None,
         **settings,
     )
     chosen = choose(config.metrics)
@@ -148,42 +107,57 @@ def evaluate(
         for stale in ("summary.json", "report.md", "scores.jsonl"):  # a gate must not pass on an earlier result
             (folder / stale).unlink(missing_ok=True)
         needs = {need for metric in chosen for need in metric.needs}
+        checks = checker is not None and bool(needs & CHECKED)
+        alone = checks and judge is None and config.claims == "sentences" and not needs - BY_EMBEDDER_ALONE - CHECKED
+        judged = not alone and bool(needs - BY_EMBEDDER_ALONE)
         with ExitStack() as stack:
             engine: Engine | None = None
             embed: Embedder | None = None
             plan: Plan | None = None
             unsized = "no local judge on vLLM"
             store = stack.enter_context(Store(folder / "judgments.sqlite"))
-            if needs - BY_EMBEDDER_ALONE and isinstance(judge, str) and _runs_on_vllm(config):
+            if judged and isinstance(judge, str) and _runs_on_vllm(config):
                 plan, unsized = _planned(config, folder, n_samples, chosen)
             if needs & SIMILAR or (embedder is not None and needs & ALIGNED):
                 embed = _embedder(embedder, config, folder / "engine.log")
                 if embed is not embedder:  # what the caller started stays the caller's
                     stack.callback(embed.close)
-            if needs - BY_EMBEDDER_ALONE:
+            first: Embedder | None = None
+            if checks:
+                first = _checker(checker, config, folder / "engine.log")
+                if first is not checker:
+                    stack.callback(first.close)
+            if judged:
                 engine = _judge(judge, config, plan, folder / "engine.log")
                 if engine is not judge:
                     stack.callback(engine.close)
             facts = _facts(config, engine, embed, n_samples)
+            if first:
+                facts["checker"] = dict(first.facts()) | {"band": None if alone else config.checker_band}
             facts["metrics_asked"] = list(config.metrics)
             facts["evidence"] = "tokens" if embed else "words"
             facts["sizing"] = {"predicted": plan.to_dict()} if plan else {"not_sized": unsized}
             _take(calibrated, facts)
             write_json(folder / "run.json", facts)
             started = time.time()
-            keys = Keys(facts["judge"].get("fingerprint", ""), facts["embedder"].get("fingerprint", ""))
             reader = StoredReader(
                 store,
                 facts["judge"].get("fingerprint", ""),
                 engine.max_prompt_tokens if engine else 8192,
                 engine.count_tokens if engine else None,
             )
-            bench = Bench(store, reader, keys, engine, embed, config.claims == "llm", config.threshold)
-            bench.progress, bench.align = progress, embed is not None
-            result = _score(folder, chosen, bench, config.window_samples, dict(mapping.warnings), calibrated)
+            bench = _bench(store, reader, config, facts, progress)
+            bench.judge, bench.embedder, bench.checker = engine, embed, first
+            result = score_folder(folder, chosen, bench, config.window_samples, dict(mapping.warnings), calibrated)
             facts["timing_s"] = {"start": started - began, "judge_and_score": time.time() - started}
             facts["samples_per_s"] = n_samples / max(1e-9, time.time() - started)
             facts["requests"] = asdict(bench.tally) | {"mean_label_mass": bench.tally.mean_label_mass}
+            if first:
+                tally = bench.tally
+                facts["tiers"] = {
+                    "checker": {"n_checked": tally.n_checked, "n_settled": tally.n_settled, "s": tally.checker_s},
+                    "judge": {"n_verdicts": tally.n_verdicts, "s": tally.judge_s},
+                }
             facts["judge"] |= dict(engine.facts()) if engine else {}
             facts["embedder"] |= dict(embed.facts()) if embed else {}
             facts["data_warnings"] = dict(mapping.warnings)
@@ -244,22 +218,40 @@ def rescore(
                 f"The run was judged with prompts of version {facts['prompts_version']}; these are {prompts.VERSION}.",
                 "Rescore it with the gpueval version that made it, or run it again.",
             )
-        keys = Keys(facts["judge"].get("fingerprint", ""), facts["embedder"].get("fingerprint", ""))
         judge = facts["judge"]
         reader = StoredReader(store, judge.get("fingerprint", ""), judge.get("max_prompt_tokens", 8192), None)
-        bench = Bench(store, reader, keys, None, None, config.claims == "llm", config.threshold)
-        bench.progress, bench.align = progress, facts.get("evidence") == "tokens"
+        bench = _bench(store, reader, config, facts, progress)
         own = facts.get("calibration") if calibration is None else None
         calibrated = msgspec.convert(own, Calibration) if own else None
         if calibration:
             calibrated = record.read(Path(calibration))
         facts["settings"]["metrics"] = list(config.metrics)
         _take(calibrated, facts)
-        result = _score(folder, chosen, bench, config.window_samples, facts.get("data_warnings", {}), calibrated)
+        result = score_folder(folder, chosen, bench, config.window_samples, facts.get("data_warnings", {}), calibrated)
         facts["settings"]["threshold"] = config.threshold
         write_json(folder / "run.json", facts)
         (folder / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
         return result
+
+
+def _bench(
+    store: Store, reader: StoredReader, config: RunConfig, facts: Mapping[str, Any], progress: Progress
+) -> Bench:
+    """Set the rounds up as ``run.json`` says, reading from the store only; a live run adds its engines."""
+    checker = facts.get("checker") or {}
+    return Bench(
+        store,
+        reader,
+        Keys(*((facts.get(name) or {}).get("fingerprint", "") for name in ("judge", "embedder", "checker"))),
+        judge=None,
+        embedder=None,
+        check=bool(checker),
+        band=tuple(checker["band"]) if checker.get("band") else None,
+        extract=config.claims == "llm",
+        threshold=config.threshold,
+        align=facts.get("evidence") == "tokens",
+        progress=progress,
+    )
 
 
 def _take(calibration: Calibration | None, facts: dict[str, Any]) -> None:
@@ -267,88 +259,6 @@ def _take(calibration: Calibration | None, facts: dict[str, Any]) -> None:
     if calibration:
         record.check(calibration, facts, facts["settings"]["metrics"])
     facts["calibration"] = msgspec.to_builtins(calibration)
-
-
-def _score(
-    folder: Path,
-    metrics: Sequence[Metric],
-    bench: Bench,
-    window_samples: int,
-    warnings: Mapping[str, int],
-    calibration: Calibration | None,
-) -> Result:
-    load_libraries(metrics)
-    of_metric = calibration.metrics if calibration else {}
-    bench.sure_from = max([bench.threshold, *(one.threshold for one in of_metric.values() if one.unit == "claim")])
-    table, encoder = Table(), msgspec.json.Encoder()
-    partial = folder / "scores.jsonl.partial"
-    n_done = n_unstable = n_suspicious = 0
-    with (folder / "samples.jsonl").open("rb") as file:
-        n_total = sum(1 for _ in file)
-    with partial.open("wb") as file:
-        for window in sample_windows(folder / "samples.jsonl", window_samples):
-            for sample, judgments in zip(window, judge_window(window, metrics, bench), strict=True):
-                cells = score_sample(sample, judgments, metrics, of_metric)
-                table.add(cells, sample.group)
-                line: dict[str, Any] = {"id": sample.id, "scores": _plain(cells)}
-                if unstable := [name for name, cell in cells.items() if any("unstable" in c for c in cell.claims)]:
-                    line["unstable"], n_unstable = unstable, n_unstable + 1
-                if suspicious := suspicions(sample):
-                    line["suspicious"], n_suspicious = suspicious, n_suspicious + 1
-                file.write(encoder.encode(line) + b"\n")
-            n_done += len(window)
-            bench.progress("samples", n_done, n_total)
-    partial.replace(folder / "scores.jsonl")
-    remarks = [f"{count:,} x {text}" for text, count in warnings.items()]
-    remarks += [f"{name}: {one.ruling} ({one.reason})" for name, one in of_metric.items() if name in cells]
-    mass = bench.tally.mean_label_mass
-    if mass is not None and mass < _DOUBTFUL_LABEL_MASS:
-        remarks.append(
-            f"the judge gives its labels only {mass:.2f} of its probability on average: it hardly follows, "
-            "so take its verdicts with doubt and compare them with a few labels of your own"
-        )
-    if n_unstable:
-        remarks.append(f"{n_unstable:,} samples are unstable: a verdict lies within {NOISE} of the threshold")
-    if n_suspicious:
-        remarks.append(f"{n_suspicious:,} samples hold text that speaks to the judge: 'suspicious' in scores.jsonl")
-    cut = bench.embedder.facts().get("n_truncated", 0) if bench.embedder else 0
-    if cut:
-        remarks.append(f"{cut:,} texts were longer than the embedding model reads: what comes after counts nowhere")
-    summed = table.result(remarks)
-    result = Result(summed["metrics"], summed["groups"], summed["warnings"], folder)
-    write_atomically(folder / "summary.json", result.to_json())
-    return result
-
-
-def score_sample(
-    sample: Sample,
-    judgments: Judgments,
-    metrics: Sequence[Metric],
-    calibration: Mapping[str, MetricCalibration] | None = None,
-) -> dict[str, Cell]:
-    """Score one sample whose judgments are known, each metric through its calibration where it has one."""
-    cells: dict[str, Cell] = {}
-    for metric in metrics:
-        calibrated = (calibration or {}).get(metric.name)
-        if calibrated is None:
-            cells[metric.name] = score(metric, sample, judgments)
-        elif calibrated.unit == "claim":
-            cells[metric.name] = score(metric, sample, apply.judgments(judgments, calibrated))
-        else:
-            cells[metric.name] = apply.cell(score(metric, sample, judgments), calibrated)
-    return cells
-
-
-def _plain(cells: Mapping[str, Cell]) -> dict[str, dict[str, Any]]:
-    found = {}
-    for name, cell in cells.items():
-        body: dict[str, Any] = {"value": cell.value, "state": cell.state}
-        if cell.low is not None:
-            body |= {"low": cell.low, "high": cell.high}
-        if cell.claims:
-            body["claims"] = cell.claims
-        found[name] = body | cell.detail
-    return found
 
 
 def _incoming(samples: Path | str | Iterable[Sample | Mapping[str, Any]], columns: Columns) -> Iterator[Sample]:
@@ -402,6 +312,13 @@ def _embedder(embedder: str | Embedder | None, config: RunConfig, log: Path) -> 
     if isinstance(embedder, str):
         return engines.start_embedder(embedder, config.embed_device, log)
     return embedder
+
+
+def _checker(checker: str | Embedder | None, config: RunConfig, log: Path) -> Embedder:
+    if isinstance(checker, str):
+        return engines.start_checker(checker, sentences, config.checker_format, config.embed_device, log)
+    assert checker is not None
+    return checker
 
 
 def _facts(config: RunConfig, engine: Engine | None, embed: Embedder | None, n_samples: int) -> dict[str, Any]:

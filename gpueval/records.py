@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -169,6 +169,8 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         mass: Probability that the judge gave to all labels together.
         unsure: The judge's strongest label was "cannot tell".
         windows: Number of windows the passage was read in; ``p`` is their maximum.
+        p_checker: Probability that the checker gave, where there is one.
+        tier: Who decided: the judge, or the checker alone.
     """
 
     p: float | None
@@ -176,6 +178,8 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     mass: float = 1.0
     unsure: bool = False
     windows: int = 1
+    p_checker: float | None = None
+    tier: Literal["judge", "checker"] = "judge"
 
 
 class Claims(msgspec.Struct, frozen=True):

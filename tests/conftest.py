@@ -68,6 +68,7 @@ def scripted() -> Callable[..., Scripted]:
             "responds": 0.9,
             "similar": 0.8,
             "evidence": 0.5,
+            "check": 0.9,
             "questions": QUESTIONS,
         }
         known |= answers

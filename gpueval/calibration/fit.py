@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpueval.calibration.labels import Item, Label
 from gpueval.calibration.record import Figure, MetricCalibration, Ruling, Unit
@@ -75,6 +76,10 @@ def calibrate(
         "by_errors": corrected.by_errors(n_yes, n_units, scores >= run_threshold, right, weights),
         "by_prediction": corrected.by_prediction(all_scores, rows, right, weights, clusters),
     }
+    tiers = {}
+    checked = np.array([np.nan if every[row].p_checker is None else every[row].p_checker for row in rows])
+    if not np.isnan(checked).any():
+        tiers = {name: _tier(p, right, weights, clusters) for name, p in (("checker", checked), ("final", scores))}
     n_right = int(right.sum())
     ruling, reason = _rule(len(right), n_right, untouched["auc"], cross_fitted)
     return MetricCalibration(
@@ -94,7 +99,16 @@ def calibrate(
         intercept=fitted.intercept,
         x=fitted.x,
         y=fitted.y,
+        tiers=tiers,
     )
+
+
+def _tier(p: Floats, right: Bools, weights: Floats, clusters: NDArray[np.int64]) -> dict[str, Figure]:
+    at_half = agreement.estimate(
+        lambda w: agreement.balanced_accuracy(agreement.confusion(p >= 0.5, right, w)), weights, clusters
+    )
+    area = agreement.estimate(lambda w: agreement.auc(p, right, w), weights, clusters)
+    return {"auc": _figure(area), "balanced_accuracy": _figure(at_half)}
 
 
 def _rule(n: int, n_right: int, auc: Figure, cross_fitted: dict[str, Figure]) -> tuple[Ruling, str]:

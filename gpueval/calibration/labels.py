@@ -34,6 +34,7 @@ class Item:
     claim: int | None
     text: str
     score: float
+    p_checker: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def items(folder: Path, metric: str, unit: Unit) -> list[Item]:
                     found.append(Item(row["id"], None, "", score))
                 continue
             found += [
-                Item(row["id"], i, claim["text"], claim["p"])
+                Item(row["id"], i, claim["text"], claim["p"], claim.get("p_checker"))
                 for i, claim in enumerate(cell.get("claims", ()))
                 if claim["p"] is not None and cell["state"] != "no_context"
             ]

@@ -38,6 +38,8 @@ class MetricCalibration(msgspec.Struct, frozen=True):
         rate: Share of right units in the run: ``judge`` as it says, ``by_errors`` and ``by_prediction`` corrected.
         ruling: What the metric may be used for with this judge.
         reason: Why.
+        tiers: Where a checker came first: AUC and balanced accuracy at 0.5 of the ``checker`` on all labels, and of the
+            ``final`` probabilities.
     """
 
     unit: Unit
@@ -56,6 +58,7 @@ class MetricCalibration(msgspec.Struct, frozen=True):
     intercept: float = 0.0
     x: tuple[float, ...] = ()
     y: tuple[float, ...] = ()
+    tiers: dict[str, dict[str, Figure]] = {}
 
     @property
     def mapping(self) -> mapping.Mapping:
@@ -71,6 +74,7 @@ class Calibration(msgspec.Struct, frozen=True):
     judge_model: str
     prompts_version: str
     claims: str
+    checker: str
     metrics: dict[str, MetricCalibration]
 
 
@@ -95,12 +99,13 @@ def read(path: Path) -> Calibration:
 
 def of_run(facts: Mapping[str, Any]) -> dict[str, str]:
     """Return what decides a judge's probabilities, from ``run.json``."""
-    judge = facts["judge"]
+    judge, checker = facts["judge"], facts.get("checker")
     return {
         "judge": judge.get("fingerprint", ""),
         "judge_model": str(judge.get("model") or judge.get("engine") or "none"),
         "prompts_version": facts["prompts_version"],
         "claims": facts["settings"]["claims"],
+        "checker": f"{checker['fingerprint']} {checker['band']}" if checker else "none",
     }
 
 
@@ -116,7 +121,8 @@ def check(calibration: Calibration, facts: Mapping[str, Any], metrics: Sequence[
         UsageError: Judge, prompts, claims or metrics differ, or a metric's score does not rise with what is right.
     """
     run = of_run(facts)
-    for key, what in (("judge", "judge"), ("prompts_version", "version of the prompts"), ("claims", "kind of claims")):
+    kinds = {"judge": "judge", "prompts_version": "version of the prompts", "claims": "kind of claims"}
+    for key, what in (kinds | {"checker": "checker"}).items():
         made_for = getattr(calibration, key)
         if made_for != run[key]:
             told = (calibration.judge_model, run["judge_model"]) if key == "judge" else (made_for, run[key])

@@ -11,6 +11,7 @@ from rich.console import Console
 from gpueval.cli.progress import ProgressBar
 from gpueval.cli.words import names_in
 from gpueval.data.columns import Columns, parse_columns
+from gpueval.errors import UsageError
 from gpueval.metrics import DEFAULT
 from gpueval.pipeline import evaluate
 from gpueval.report.terminal import show
@@ -20,6 +21,18 @@ from gpueval.report.terminal import show
 @click.argument("samples", type=click.Path(path_type=Path))
 @click.option("--judge", help="Model folder, URL of an OpenAI-compatible server (…/v1), or scripted:RULES.jsonl.")
 @click.option("--embedder", help="Sentence-transformers folder, for metrics that compare meanings.")
+@click.option("--checker", help="Folder of an encoder that checks claims before the judge, or without one alone.")
+@click.option(
+    "--checker-band",
+    default="0.1,0.9",
+    show_default=True,
+    help="The judge sees claims whose probability by the checker lies within.",
+)
+@click.option(
+    "--checker-format",
+    type=click.Choice(["pair", "minicheck", "minicheck-t5", "factcg"]),
+    help="How the checker is asked.  [default: told from its folder]",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder.  [default: runs/NAME-OF-SAMPLES]")
 @click.option("--metrics", default=",".join(DEFAULT), show_default=True, help="Names, separated by commas; or all.")
 @click.option("--columns", "column_map", default="", help="FIELD=COLUMN,… for files with other column names.")
@@ -68,6 +81,9 @@ def run(
     samples: Path,
     judge: str | None,
     embedder: str | None,
+    checker: str | None,
+    checker_band: str,
+    checker_format: str | None,
     out: Path | None,
     metrics: str,
     column_map: str,
@@ -112,6 +128,9 @@ def run(
             samples,
             judge=judge,
             embedder=embedder,
+            checker=checker,
+            checker_band=_band(checker_band),
+            checker_format=checker_format,
             metrics=names_in(metrics),
             out=out or Path("runs") / samples.name.split(".")[0],
             columns=Columns(explicit, contexts_separator),
@@ -134,3 +153,11 @@ def run(
         click.echo("gpueval: no sample has a score; the states say why.", err=True)
         return 4
     return 0
+
+
+def _band(text: str) -> tuple[float, float]:
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise UsageError(f"--checker-band is '{text}'.", "Write two numbers: 0.1,0.9") from error
+    return low, high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,25 @@ def start_embedder(folder: str, device: str | None = None, log: Path | None = No
     """
     made: Embedder = load("gpueval.engines.sentence_embedder:SentenceEmbedder")(
         model_folder(folder), device=device, log=log
+    )
+    return made
+
+
+def start_checker(
+    folder: str,
+    sentences: Callable[[str], Sequence[str]],
+    form: str | None = None,
+    device: str | None = None,
+    log: Path | None = None,
+) -> Embedder:
+    """Load the encoder of a folder that checks claims; see :class:`gpueval.engines.encoder_checker.EncoderChecker`.
+
+    Raises:
+        PrerequisiteError: The folder or a package is missing.
+        UsageError: It cannot be told how the model is to be asked.
+    """
+    made: Embedder = load("gpueval.engines.encoder_checker:EncoderChecker")(
+        model_folder(folder), sentences=sentences, form=form, device=device, log=log
     )
     return made
 

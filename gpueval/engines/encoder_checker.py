@@ -20,7 +20,7 @@ A document longer than the model reads goes in windows of whole sentences; p is 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -69,7 +69,7 @@ class EncoderChecker:
         self,
         folder: Path,
         *,
-        sentences: Any,
+        sentences: Callable[[str], Sequence[str]],
         form: Format | None = None,
         device: str | None = None,
         log: Path | None = None,

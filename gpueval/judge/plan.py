@@ -39,9 +39,10 @@ _REFERENCE_CLAIMS = frozenset({Need.REFERENCE_BY_ALL, Need.REFERENCE_BY_CHUNK, N
 class Keys:
     """Content keys of requests: model, prompt version, kind and data; digests of repeated texts are remembered."""
 
-    def __init__(self, judge: str, embedder: str) -> None:
+    def __init__(self, judge: str, embedder: str, checker: str = "") -> None:
         self._judge = digest(judge.encode(), prompts.VERSION.encode())
-        self._embedder = digest(embedder.encode())
+        self._of_kind = dict.fromkeys(prompts.BY_EMBEDDER, digest(embedder.encode()))
+        self._of_kind[prompts.CHECK.kind] = digest(checker.encode())
         self._texts: dict[str, bytes] = {}
         self._asks: dict[str, bytes] = {}
 
@@ -50,7 +51,7 @@ class Keys:
         texts = self._texts
         head = self._asks.get(ask.kind)
         if head is None:
-            model = self._embedder if ask.kind in prompts.BY_EMBEDDER else self._judge
+            model = self._of_kind.get(ask.kind, self._judge)
             head = self._asks[ask.kind] = digest(model, ask.kind.encode(), ask.system.encode(), ask.schema.encode())
         found = [head]
         for part in parts:
@@ -95,6 +96,8 @@ class Draft:
     slots: dict[Need, list[Slot]] = field(default_factory=dict)
     entailed: dict[str, list[Slot]] = field(default_factory=dict)
     """Per side, for extracted claims: is the claim entailed by its own sentence?"""
+    checks: dict[Need, list[bytes]] = field(default_factory=dict)
+    """Per need over claims: the checker's key of every slot; empty bytes where nothing is checked."""
     places: list[Place] = field(default_factory=list)
     """Sentences of the chunks, where claims are held against them."""
     aligned: dict[str, list[bytes]] = field(default_factory=dict)
@@ -153,7 +156,7 @@ def batches(parts: Sequence[str]) -> list[Sequence[str]]:
     return [parts[i : i + CLAIM_BATCH_SENTENCES] for i in range(0, len(parts), CLAIM_BATCH_SENTENCES)]
 
 
-def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool) -> list[Request]:
+def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check: bool) -> list[Request]:
     """Plan every verdict and similarity of a sample whose claims are known.
 
     Args:
@@ -161,6 +164,7 @@ def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool) -> li
         keys: Makes content keys.
         reader: The judge's limits.
         align: Let the embedding model find the evidence of claims.
+        check: Ask a checker, too, whether claims are supported.
     """
     sample, needs = draft.sample, draft.needs
     out: list[Request] = []
@@ -194,7 +198,10 @@ def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool) -> li
             of_text = need in (Need.ANSWER_BY_REFERENCE, Need.REFERENCE_BY_ANSWER)
             declined = need is Need.REFERENCE_BY_ANSWER and draft.claims["answer"].abstains
             if tails and (grounded or of_text) and not declined:
-                draft.slots[need] = verdicts(prompts.SUPPORT, passages[need](), ask_question, tails)
+                texts = passages[need]()
+                draft.slots[need] = verdicts(prompts.SUPPORT, texts, ask_question, tails)
+                if check:
+                    draft.checks[need] = _checks(texts, draft.claims[side].texts, keys, out)
             else:
                 draft.slots[need] = []
     if draft.slots.get(Need.ANSWER_BY_ALL) or draft.slots.get(Need.REFERENCE_BY_ALL):
@@ -268,6 +275,16 @@ def _verdicts(
             out += made
             slots.append(tuple(request.key for request in made))
     return slots
+
+
+def _checks(passages: Sequence[tuple[str, ...]], claims: Sequence[str], keys: Keys, out: list[Request]) -> list[bytes]:
+    found: list[bytes] = []
+    for texts in passages:
+        kept = tuple(text for text in texts if text.strip())
+        made = [_verdict(prompts.CHECK, (claim, *kept), keys) for claim in claims] if kept else []
+        out += made
+        found += [request.key for request in made] or [b""] * len(claims)
+    return found
 
 
 def _relevance(texts: Sequence[str], ask_question: str, keys: Keys, reader: Reader, out: list[Request]) -> list[Slot]:

@@ -68,8 +68,10 @@ TOKENS = Ask("tokens", "")
 """Match of the tokens of two texts: answered by the embedding model."""
 EVIDENCE = Ask("evidence", "")
 """How much of a text's tokens each of several sentences holds: answered by the embedding model."""
+CHECK = Ask("check", "")
+"""Is a claim supported by a passage: answered by the checker, an encoder; parts are the claim and the chunks."""
 BY_EMBEDDER = frozenset({SIMILAR.kind, TOKENS.kind, EVIDENCE.kind})
-"""Kinds that the embedding model answers; the judge answers all others."""
+"""Kinds that the embedding model answers. The checker answers :data:`CHECK`, the judge all others."""
 
 RETRY_CUE = "\nReply with the JSON object only, complete and without any other text."
 

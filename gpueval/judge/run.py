@@ -10,12 +10,11 @@ import msgspec
 
 from gpueval.engines.base import Embedder, Engine
 from gpueval.judge import parse, prompts
-from gpueval.judge.evidence import best_of_chunks, by_words
+from gpueval.judge.assemble import Limits, Replies, judgments, settled_keys
 from gpueval.judge.plan import (
     CLAIM_BATCH_SENTENCES,
     Draft,
     Keys,
-    Slot,
     batches,
     first_round,
     needs_of,
@@ -25,22 +24,15 @@ from gpueval.judge.plan import (
 from gpueval.judge.reader import StoredReader
 from gpueval.judge.store import Store
 from gpueval.metrics import Metric
-from gpueval.records import Claims, Completion, Evidence, Judgments, Need, Request, Sample, State, Verdict
+from gpueval.records import Claims, Completion, Judgments, Request, Sample, State
 
 Progress = Callable[[str, int, int], None]
 """Called with the round's name, requests done and requests in all."""
 
-BY_EMBEDDER_ALONE = frozenset({Need.SIMILAR_REFERENCE, Need.TOKENS_REFERENCE})
-SIMILAR = BY_EMBEDDER_ALONE | {Need.SIMILAR_QUESTIONS}
-"""Needs that the embedding model answers, about the texts given and about questions that the judge wrote."""
-
-ALIGNED = frozenset({Need.ANSWER_BY_ALL, Need.REFERENCE_BY_ALL})
-"""Needs whose claims get evidence by tokens where there is an embedding model."""
-
 
 @dataclass(slots=True)
 class Tally:
-    """What a run asked of its engines."""
+    """What a run asked of its engines; ``n_settled`` verdicts the checker spared the judge."""
 
     n_requests: int = 0
     n_reused: int = 0
@@ -52,6 +44,9 @@ class Tally:
     n_verdicts: int = 0
     label_mass: float = 0.0
     judge_s: float = 0.0
+    n_checked: int = 0
+    n_settled: int = 0
+    checker_s: float = 0.0
 
     @property
     def mean_label_mass(self) -> float | None:
@@ -69,6 +64,9 @@ class Bench:
         keys: Makes content keys.
         judge: Answers verdicts and generations; None to read from the store only.
         embedder: Answers similarities; None to read from the store only.
+        checker: Answers checks; None to read from the store only.
+        check: There is a checker: it sees every claim first.
+        band: The judge is asked where the checker's probability lies within; None leaves all to the checker.
         extract: Claims by the judge (True) or by sentence (False).
         threshold: A verdict counts as yes at or above it.
         align: Find the evidence of claims with the embedding model; else by words.
@@ -81,6 +79,9 @@ class Bench:
     keys: Keys
     judge: Engine | None
     embedder: Embedder | None
+    checker: Embedder | None = None
+    check: bool = False
+    band: tuple[float, float] | None = None
     extract: bool = False
     threshold: float = 0.5
     align: bool = False
@@ -102,19 +103,31 @@ def judge_window(samples: Sequence[Sample], metrics: Sequence[Metric], bench: Be
     first = [
         request for draft in drafts for request in first_round(draft, bench.keys, bench.reader, extract=bench.extract)
     ]
-    replies = _round("claims and questions", first, bench)
+    generated = _round("claims and questions", first, bench)
     for draft in drafts:
-        _take_generated(draft, replies)
+        _take_generated(draft, generated)
     second = [
-        request for draft in drafts for request in second_round(draft, bench.keys, bench.reader, align=bench.align)
+        request
+        for draft in drafts
+        for request in second_round(draft, bench.keys, bench.reader, align=bench.align, check=bench.check)
     ]
-    verdicts = _round("verdicts", [request for request in second if request.ask.kind not in prompts.BY_EMBEDDER], bench)
+    checks = _round("checks", [request for request in second if request.ask.kind == prompts.CHECK.kind], bench)
+    others = prompts.BY_EMBEDDER | {prompts.CHECK.kind}
+    judged = [request for request in second if request.ask.kind not in others]
+    if bench.check:
+        spared = settled_keys(drafts, checks, bench.band)
+        bench.tally.n_checked += len(checks)
+        judged = [request for request in judged if request.key not in spared]
+        bench.tally.n_settled += len(spared)
+    verdicts = _round("verdicts", judged, bench)
     masses = [sum(completion.labels) for completion in verdicts.values() if completion.labels]
     bench.tally.n_verdicts += len(masses)
     bench.tally.label_mass += sum(masses)
     similar = _round("similarities", [request for request in second if request.ask.kind in prompts.BY_EMBEDDER], bench)
     bench.keys.forget()
-    return [_judgments(draft, verdicts, similar, bench) for draft in drafts]
+    replies = Replies(verdicts, checks, similar)
+    limits = Limits(bench.threshold, bench.sure_from, bench.band)
+    return [judgments(draft, replies, limits) for draft in drafts]
 
 
 def _round(stage: str, requests: Iterable[Request], bench: Bench) -> dict[bytes, Completion]:
@@ -122,7 +135,12 @@ def _round(stage: str, requests: Iterable[Request], bench: Bench) -> dict[bytes,
     asked = ordered(requests)
     if not asked:
         return {}
-    engine = bench.embedder if asked[0].ask.kind in prompts.BY_EMBEDDER else bench.judge
+    kind = asked[0].ask.kind
+    engine: Engine | Embedder | None = bench.judge
+    if kind in prompts.BY_EMBEDDER:
+        engine = bench.embedder
+    elif kind == prompts.CHECK.kind:
+        engine = bench.checker
     found = bench.store.get([request.key for request in asked], with_failed=engine is None)
     bench.tally.n_requests += len(asked)
     bench.tally.n_reused += len(found)
@@ -189,6 +207,8 @@ def _send(
             bench.progress(stage, done, total)
     if engine is bench.judge:
         tally.judge_s += time.monotonic() - began
+    elif engine is bench.checker:
+        tally.checker_s += time.monotonic() - began
     bench.store.commit()
 
 
@@ -246,56 +266,3 @@ def _take_generated(draft: Draft, replies: dict[bytes, Completion]) -> None:
     if "questions" in draft.generated:
         reply = replies.get(draft.generated["questions"][0])
         draft.questions, draft.questions_state = parse.questions(reply, prompts.N_QUESTIONS)
-
-
-def _judgments(
-    draft: Draft, verdicts: dict[bytes, Completion], similar: dict[bytes, Completion], bench: Bench
-) -> Judgments:
-    read: dict[Need, tuple[Verdict, ...]] = {}
-    for need, slots in draft.slots.items():
-        if need in SIMILAR:
-            read[need] = tuple(
-                parse.similarity(similar.get(slot[0])) if isinstance(slot, tuple) else slot for slot in slots
-            )
-        else:
-            read[need] = tuple(_read(slot, verdicts, bench.sure_from) for slot in slots)
-    claims = dict(draft.claims)
-    evidence = {
-        side: _evidence(draft, side, similar)
-        for side, need in (("answer", Need.ANSWER_BY_ALL), ("reference", Need.REFERENCE_BY_ALL))
-        if draft.slots.get(need)
-    }
-    for side, entailed in draft.entailed.items():
-        kept = [i for i, slot in enumerate(entailed) if _holds(_read(slot, verdicts, bench.threshold), bench.threshold)]
-        n = len(entailed)
-        if len(kept) in (0, n):  # a judge that entails none of its own claims is no check: they all stay
-            continue
-        texts = claims[side].texts
-        claims[side] = Claims(tuple(texts[i] for i in kept), n_dropped=n - len(kept))
-        for need, row in read.items():
-            if need.startswith(f"{side}/"):
-                read[need] = tuple(row[k * n + i] for k in range(len(row) // n) for i in kept)
-        if side in evidence:
-            evidence[side] = tuple(evidence[side][i] for i in kept)
-    return Judgments(claims, read, bench.threshold, evidence)
-
-
-def _evidence(draft: Draft, side: str, similar: dict[bytes, Completion]) -> tuple[tuple[Evidence, ...], ...]:
-    """Find each claim's best sentences: by tokens where the embedding model was asked and answered, else by words."""
-    texts = draft.claims[side].texts
-    replies = [similar.get(key) for key in draft.aligned.get(side, ())]
-    shares = [list(reply.labels) if reply and len(reply.labels) == len(draft.places) else None for reply in replies]
-    if not shares or None in shares:
-        return tuple(best_of_chunks(row, draft.places) for row in by_words(texts, draft.places))
-    return tuple(best_of_chunks(row, draft.places) for row in shares if row is not None)
-
-
-def _holds(verdict: Verdict, threshold: float) -> bool:
-    """Keep a claim unless its own sentence clearly does not say it; an unanswered check keeps it."""
-    return verdict.p is None or verdict.p >= threshold
-
-
-def _read(slot: Slot, verdicts: dict[bytes, Completion], sure_from: float) -> Verdict:
-    if isinstance(slot, tuple):
-        return parse.verdict([verdicts.get(key) for key in slot], sure_from)
-    return slot

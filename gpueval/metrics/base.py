@@ -187,6 +187,8 @@ def claim_rows(
             row["unsure"] = True
         if verdict.windows > 1:
             row["windows"] = verdict.windows
+        if verdict.p_checker is not None:
+            row |= {"p_checker": verdict.p_checker, "tier": verdict.tier}
         rows.append(row)
     return tuple(rows)
 

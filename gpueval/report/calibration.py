@@ -25,6 +25,7 @@ _RATES = {
     "by_errors": "corrected by its errors",
     "by_prediction": "prediction-powered",
 }
+_TIERS = {"checker": "the checker alone", "final": "checker and judge together"}
 _HEADS = ("agreement", "untouched", "95 % interval", "cross-fitted", "95 % interval")
 _COLOURS = {"may gate": "green", "advisory": "yellow", "not usable": "red"}
 
@@ -45,6 +46,9 @@ def show(console: Console, calibration: Calibration) -> None:
         for key, text in _RATES.items():
             rates.add_row(text, *_cells(metric.rate.get(key)))
         console.print(rates)
+        for tier, figures in metric.tiers.items():
+            told = ", ".join(f"{_NAMES[key]} {score(figure.value)}" for key, figure in figures.items())
+            print_line(console, f"{_TIERS[tier]}: {told}")
         print_line(console, _fitted(metric))
         print_line(console, f"[{_COLOURS[metric.ruling]}]{metric.ruling}[/]: {escape(metric.reason)}")
 

@@ -50,11 +50,22 @@ def markdown(
             f"{requests['n_asked_again']:,} asked again, {requests['n_failed']:,} failed",
             f"- {requests['prompt_tokens']:,} prompt tokens ({requests['cached_tokens']:,} from the prefix cache), "
             f"{requests['output_tokens']:,} generated",
+            *_tiers(facts.get("tiers")),
             f"- {duration(timing['start'])} to load, {duration(timing['judge_and_score'])} to judge and score: "
             f"{rate(facts['samples_per_s'])} samples",
             "",
         ]
     return "\n".join(lines)
+
+
+def _tiers(tiers: Mapping[str, Any] | None) -> list[str]:
+    if not tiers:
+        return []
+    checker, judge = tiers["checker"], tiers["judge"]
+    return [
+        f"- {checker['n_checked']:,} claims checked in {duration(checker['s'])}, {checker['n_settled']:,} of them settled; "
+        f"{judge['n_verdicts']:,} verdicts by the judge in {duration(judge['s'])}"
+    ]
 
 
 def _row(name: str, summary: Summary) -> str:

@@ -9,8 +9,8 @@ from gpueval.judge.reader import StoredReader
 from gpueval.judge.run import Bench, judge_window
 from gpueval.judge.store import Store
 from gpueval.metrics import choose
-from gpueval.pipeline import score_sample
 from gpueval.records import Completion, Passage, State
+from gpueval.scoring import score_sample
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def cells(tmp_path, scripted):
         before = len(engine.requests)
         with Store(tmp_path / f"{sample.id}-{'-'.join(metrics)[:60]}.sqlite") as store:
             reader = StoredReader(store, engine.fingerprint, engine.max_prompt_tokens, engine.count_tokens)
-            bench = Bench(store, reader, Keys("j", "e"), engine, engine, extract, threshold)
+            bench = Bench(store, reader, Keys("j", "e"), engine, engine, extract=extract, threshold=threshold)
             (judgments,) = judge_window([sample], chosen, bench)
         found = score_sample(sample, judgments, chosen)
         run.n_requests = len(engine.requests) - before
