@@ -23,10 +23,10 @@ from result_rows import emit
 
 from gpueval import engines
 from gpueval.judge import prompts
+from gpueval.judge.claims import from_sentences
 from gpueval.judge.plan import Keys
 from gpueval.judge.sentences import sentences
 from gpueval.judge.store import Store
-from gpueval.metrics.abstention import says_nothing
 from gpueval.records import Ask, Completion, Request
 from gpueval.stats import agreement
 from gpueval.stats.mapping import cross_fit
@@ -112,7 +112,7 @@ def begin(path: Path) -> list[Row]:
         Row(
             line["knowledge"],
             line["message"],
-            tuple(part for part in sentences(line["response"]) if not says_nothing(part)),
+            from_sentences(sentences(line["response"])),
             line["begin_label"] == "Fully attributable",
         )
         for line in lines

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from gpueval.fingerprint import digest, text_digest
 from gpueval.judge import prompts
+from gpueval.judge.claims import from_sentences
 from gpueval.judge.evidence import Place, places
 from gpueval.judge.sentences import sentences
 from gpueval.judge.windows import SMALLEST_WINDOW_TOKENS, Reader, fits
@@ -123,7 +124,7 @@ def first_round(draft: Draft, keys: Keys, reader: Reader, *, extract: bool) -> l
             continue
         telling = tuple(part for part in parts if not says_nothing(part))
         if not extract or not telling or not draft.needs & wanted[side]:
-            draft.claims[side] = Claims(telling)
+            draft.claims[side] = Claims(from_sentences(parts))
             continue
         draft.sentences[side] = telling
         made = [

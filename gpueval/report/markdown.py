@@ -63,7 +63,7 @@ def _tiers(tiers: Mapping[str, Any] | None) -> list[str]:
         return []
     checker, judge = tiers["checker"], tiers["judge"]
     return [
-        f"- {checker['n_checked']:,} claims checked in {duration(checker['s'])}, {checker['n_settled']:,} of them settled; "
+        f"- {checker['n_checked']:,} claims checked in {duration(checker['s'])}, {checker['n_settled']:,} settled; "
         f"{judge['n_verdicts']:,} verdicts by the judge in {duration(judge['s'])}"
     ]
 
