@@ -63,7 +63,6 @@ def main() -> None:
             store.put(completion, "support")
     engine.close()
     labels = np.array([row.label for row in rows])
-    several = np.array([len(row.claims) > 1 for row in rows])
     by_rule = {
         name: np.array(
             [
@@ -75,7 +74,8 @@ def main() -> None:
         )
         for name, rule in RULES.items()
     }
-    for part, chosen in (("all", np.ones(len(rows), bool)), ("two or more claims", several)):
+    n_claims = np.array([len(row.claims) for row in rows])
+    for part, chosen in (("all", n_claims >= 0), ("two or more claims", n_claims > 1)):
         for name, scores in by_rule.items():
             emit(
                 {
@@ -85,6 +85,7 @@ def main() -> None:
                     "prompts_version": prompts.VERSION,
                     "rows": part,
                     "n": int(chosen.sum()),
+                    "n_right": int(labels[chosen].sum()),
                     "rule": name,
                     **figures(scores[chosen], by_rule["minimum"][chosen], labels[chosen]),
                 },

@@ -4,7 +4,7 @@ r"""Faithfulness against human labels on BEGIN (Dziri et al. 2022), development 
         --judge JUDGE --metrics faithfulness --out runs/begin
     python benchmarks/begin.py DATA/begin_wow/begin_dev_wow.tsv runs/begin [--out benchmarks/results/begin.jsonl]
 
-Reads a finished run and prints one JSON line: agreement of ``p_grounded`` (the weakest claim) and of the share of
+Reads a finished run and prints one JSON line: agreement of ``p_grounded`` (the answer as a whole) and of the share of
 supported claims with the label "Fully attributable", at the threshold 0.5 and, for the ranking, as area under the ROC
 curve; samples per second and tokens from run.json. Rows without a score count as not attributable and are reported.
 """
@@ -32,7 +32,7 @@ def main() -> None:
     labels = [row["begin_label"] == "Fully attributable" for row in rows]
     cells = [json.loads(line)["scores"]["faithfulness"] for line in (options.run / "scores.jsonl").open()]
     facts = json.loads((options.run / "run.json").read_text())
-    weakest = [cell.get("p_grounded", 0.0) for cell in cells]
+    grounded = [cell.get("p_grounded", 0.0) for cell in cells]
     share = [cell["value"] or 0.0 for cell in cells]
     states: dict[str, int] = {}
     for cell in cells:
@@ -47,9 +47,9 @@ def main() -> None:
         "n": len(cells),
         "states": states,
         "mean_faithfulness": round(sum(share) / len(share), 4),
-        "auc_weakest_claim": round(roc_auc_score(labels, weakest), 4),
+        "auc_grounded": round(roc_auc_score(labels, grounded), 4),
         "auc_share": round(roc_auc_score(labels, share), 4),
-        "balanced_accuracy_at_0.5": round(balanced_accuracy_score(labels, [p >= 0.5 for p in weakest]), 4),
+        "balanced_accuracy_at_0.5": round(balanced_accuracy_score(labels, [p >= 0.5 for p in grounded]), 4),
         "samples_per_s": round(facts["samples_per_s"], 3),
         "judge_and_score_s": round(facts["timing_s"]["judge_and_score"], 1),
         "load_s": round(facts["timing_s"]["start"], 1),

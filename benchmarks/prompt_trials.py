@@ -170,7 +170,8 @@ def main() -> None:
             asked = requests_of(wording, rows, keys)
             flat = [request for row in asked for request in row]
             found = store.get([request.key for request in flat])
-            began, missing = time.time(), [request for request in flat if request.key not in found]
+            began = time.time()
+            missing = list({request.key: request for request in flat if request.key not in found}.values())
             for completion in engine.run(missing):
                 found[completion.key] = completion
                 store.put(completion, wording.name)
@@ -186,7 +187,7 @@ def main() -> None:
                     "wording": wording.name,
                     **figures(scores, base, labels),
                     "mean_label_mass": round(float(np.mean([sum(found[r.key].labels) for r in flat])), 4),
-                    "s": round(elapsed, 1) if len(missing) == len(flat) else None,
+                    "s": round(elapsed, 1) if missing else None,
                 },
                 options.out,
             )

@@ -7,6 +7,7 @@ denominator is always the number of claims asked. ``A`` are the claims of the an
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from gpueval.metrics.base import (
@@ -44,7 +45,7 @@ def _faithfulness(sample: Sample, judgments: Judgments) -> Cell:
     detail: dict[str, Any] = {}
     known = [verdict.p for verdict in verdicts if verdict.p is not None]
     if known:
-        detail["p_grounded"] = min(known)
+        detail |= {"p_grounded": prod(known), "p_weakest": min(known)}
     if n_unsure := sum(verdict.unsure for verdict in verdicts):
         detail["n_cannot_tell"] = n_unsure
     if n_dropped := judgments.claims["answer"].n_dropped:
@@ -59,8 +60,9 @@ FAITHFULNESS = Metric(
     _faithfulness,
 )
 """Share of A supported by C. 0 with state ``no_context`` when nothing was retrieved. Undefined without claims.
-``detail.p_grounded``, the smallest claim probability, stands for the whole answer: it is fully grounded only as far as
-its weakest claim (other rules: benchmarks/aggregation.py)."""
+``detail.p_grounded`` is the probability that the answer is grounded as a whole: the product over its claims, as if the
+judge erred on each by itself. Of seven rules it agrees best with people (benchmarks/aggregation.py); the smallest
+probability, ``p_weakest``, is its upper bound."""
 
 
 def _hallucination(sample: Sample, judgments: Judgments) -> Cell:
