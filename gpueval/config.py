@@ -26,6 +26,7 @@ class RunConfig:
         force: Start a judge that does not fit by the sizing.
         checker: Folder of an encoder that checks claims before the judge, or alone; None without.
         checker_band: The judge is asked where the checker's probability lies within.
+        keep_instructions: Let the judge read sentences that speak to it, and judge claims that do.
         checker_format: How the checker is asked; None tells it from the folder.
 
     Raises:
@@ -45,6 +46,7 @@ class RunConfig:
     checker: str | None = None
     checker_band: tuple[float, float] = (0.1, 0.9)
     checker_format: str | None = None
+    keep_instructions: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold < 1:

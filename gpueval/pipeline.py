@@ -250,6 +250,7 @@ def _bench(
         extract=config.claims == "llm",
         threshold=config.threshold,
         align=facts.get("evidence") == "tokens",
+        guard=not facts["settings"].get("keep_instructions", False),
         progress=progress,
     )
 

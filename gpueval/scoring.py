@@ -11,7 +11,7 @@ import msgspec
 
 from gpueval.calibration import apply
 from gpueval.calibration.record import Calibration, MetricCalibration
-from gpueval.judge.injection import suspicions
+from gpueval.judge.injection import suspicions, without_instructions
 from gpueval.judge.run import Bench, judge_window
 from gpueval.metrics import Metric, score
 from gpueval.metrics.base import NOISE
@@ -91,13 +91,14 @@ def score_folder(
         n_total = sum(1 for _ in file)
     with partial.open("wb") as file:
         for window in sample_windows(folder / "samples.jsonl", window_samples):
-            for sample, judgments in zip(window, judge_window(window, metrics, bench), strict=True):
+            read = [without_instructions(sample) for sample in window] if bench.guard else window
+            for original, sample, judgments in zip(window, read, judge_window(read, metrics, bench), strict=True):
                 cells = score_sample(sample, judgments, metrics, of_metric)
                 table.add(cells, sample.group)
                 line: dict[str, Any] = {"id": sample.id, "scores": _plain(cells)}
                 if unstable := [name for name, cell in cells.items() if any("unstable" in c for c in cell.claims)]:
                     line["unstable"], n_unstable = unstable, n_unstable + 1
-                if suspicious := suspicions(sample):
+                if suspicious := suspicions(original):
                     line["suspicious"], n_suspicious = suspicious, n_suspicious + 1
                 file.write(encoder.encode(line) + b"\n")
             n_done += len(window)
@@ -113,8 +114,11 @@ def score_folder(
         )
     if n_unstable:
         remarks.append(f"{n_unstable:,} samples are unstable: a verdict lies within {NOISE} of the threshold")
+    ignored = "; instructions were not read" if bench.guard else ""
     if n_suspicious:
-        remarks.append(f"{n_suspicious:,} samples hold text that speaks to the judge: 'suspicious' in scores.jsonl")
+        remarks.append(
+            f"{n_suspicious:,} samples hold text that speaks to the judge, see 'suspicious' in scores.jsonl" + ignored
+        )
     cut = bench.embedder.facts().get("n_truncated", 0) if bench.embedder else 0
     if cut:
         remarks.append(f"{cut:,} texts were longer than the embedding model reads: what comes after counts nowhere")

@@ -33,6 +33,9 @@ from gpueval.report.terminal import show
     type=click.Choice(["pair", "minicheck", "minicheck-t5", "factcg"]),
     help="How the checker is asked.  [default: told from its folder]",
 )
+@click.option(
+    "--keep-instructions", is_flag=True, help="Let the judge read text that speaks to it (documents about prompts)."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder.  [default: runs/NAME-OF-SAMPLES]")
 @click.option("--metrics", default=",".join(DEFAULT), show_default=True, help="Names, separated by commas; or all.")
 @click.option("--columns", "column_map", default="", help="FIELD=COLUMN,… for files with other column names.")
@@ -84,6 +87,7 @@ def run(
     checker: str | None,
     checker_band: str,
     checker_format: str | None,
+    keep_instructions: bool,
     out: Path | None,
     metrics: str,
     column_map: str,
@@ -131,6 +135,7 @@ def run(
             checker=checker,
             checker_band=_band(checker_band),
             checker_format=checker_format,
+            keep_instructions=keep_instructions,
             metrics=names_in(metrics),
             out=out or Path("runs") / samples.name.split(".")[0],
             columns=Columns(explicit, contexts_separator),

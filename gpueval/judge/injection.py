@@ -1,8 +1,9 @@
 """Text under test that speaks to the judge instead of about its subject. Pure.
 
 A rule of thumb, not a proof: patterns in ten languages find instructions, demands for a verdict, words to the judge,
-imitated verdicts, control tokens and hidden characters. A document about prompt injection is found too. What is found
-is reported per sample; nothing is dropped or changed for it.
+imitated verdicts, control tokens and hidden characters. All are reported per sample. Those that ordinary text hardly
+holds (:func:`instructs`) also change what is judged, unless a run keeps them: the judge does not get to read such a
+sentence of a document, and a claim that holds one is not supported.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
+
+from gpueval.judge.sentences import sentences
 from gpueval.records import Sample
 
 _VERDICT = (
@@ -28,10 +32,14 @@ class _Rule:
     name: str
     stems: tuple[str, ...]
     pattern: re.Pattern[str]
+    sure: bool
+
+    def found_in(self, text: str, lower: str) -> bool:
+        return any(stem in lower for stem in self.stems) and self.pattern.search(text) is not None
 
 
-def _rule(name: str, stems: str, *patterns: str) -> _Rule:
-    return _Rule(name, tuple(stems.split()), re.compile("|".join(patterns), re.IGNORECASE))
+def _rule(name: str, stems: str, *patterns: str, sure: bool = True) -> _Rule:
+    return _Rule(name, tuple(stems.split()), re.compile("|".join(patterns), re.IGNORECASE), sure)
 
 
 _RULES = (
@@ -53,12 +61,12 @@ _RULES = (
     _rule(
         "demands a verdict",
         "answer reply respond output antworte répond conteste rispondi antwoord ответь 回答 回复 输出 答え",
-        rf"\b(?:answer|reply|respond|output)\b.{{0,20}}[\"'“‘]?\b{_VERDICT}\b"
-        r"(?:[\"'”’]|\s+(?:only|and nothing)|\s*[.!)]|\s*$)",
-        rf"\b(?:only|right|correct|expected) answer (?:is|:)\s*[\"'“‘]?{_VERDICT}\b",
+        r"(?:^|[.:;,!?\n(]\s*|\b(?:and|please|only|just|to|then) )(?:answer|reply|respond|output)"
+        rf"(?: only| just| with| always|:)*\s*[\"'“‘]?{_VERDICT}\b",
+        rf"\bgets? the answer [\"'“‘]?{_VERDICT}\b|\bonly (?:right|correct) answer is [\"'“‘]?{_VERDICT}\b",
         rf"\b(?:antworte|répond|responde|responda|conteste|rispondi|antwoord)\w*\b.{{0,20}}\b{_VERDICT}\b",
         rf"\bответьт?е?\b.{{0,20}}{_VERDICT}",
-        rf"(?:回答|回复|输出|答え).{{0,6}}[“\"「]?{_VERDICT}",
+        rf"(?:只|请|必须)(?:要)?(?:回答|回复|输出).{{0,6}}[“\"「]?{_VERDICT}|{_VERDICT}と(?:だけ)?答え",
     ),
     _rule(
         "speaks to the judge",
@@ -70,19 +78,27 @@ _RULES = (
     ),
     _rule(
         "imitates a verdict",
-        "verdict judgment judgement rating label answer: answer= claim statement",
-        rf"\b(?:verdict|judge?ment|rating|label)\s*(?:is|:|=)\s*[\"'“‘]?{_VERDICT}\b",
-        rf"\banswer[:=]\s*[\"'“‘]?{_VERDICT}\b",
+        "verdict judgment judgement claim",
+        rf"\b(?:verdict|judge?ment)\s*(?:is|:|=)\s*[\"'“‘]?{_VERDICT}\b",
+        r"\b(?:is|are) the claims? .{0,20}supported by the document",
+    ),
+    _rule(
+        "states a verdict",
+        "rating label answer: answer= claim statement",
+        rf"\b(?:rating|label)\s*(?:is|:|=)\s*[\"'“‘]?{_VERDICT}\b|\banswer[:=]\s*[\"'“‘]?{_VERDICT}\b",
         r"\b(?:this|the|every|each|all) (?:claim|statement|answer)s? (?:is|are|was|has been) (?:fully |completely )?"
         r"(?:supported|verified|grounded|faithful)\b",
+        sure=False,
     ),
     _rule(
         "closes a delimiter",
-        "</ <document <question <answer <claim <text <sentence <| inst] _of_turn> <s>",
-        r"</?\s*(?:document|question|answer|claim|text|sentence)\s*>",
-        r"<\|[^|>]{1,40}\|>|\[/?INST\]|<(?:start|end)_of_turn>|</?s>",
+        "</document </claim </question <| inst] _of_turn>",
+        r"</\s*(?:document|question|claim)\s*>",
+        r"<\|[^|>]{1,40}\|>|\[/?INST\]|<(?:start|end)_of_turn>",
     ),
 )
+_HIDDEN_CHARACTERS = "hidden characters"
+_SURE = {rule.name: rule.sure for rule in _RULES} | {_HIDDEN_CHARACTERS: False}
 _INVISIBLE = re.compile("[\u200b-\u200d\u2060-\u2064\u00ad\ufeff]")
 _HIDDEN = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]|\\w[\u200b\u2060-\u2064]+\\w")
 
@@ -103,12 +119,45 @@ def _fields(sample: Sample) -> Iterator[tuple[str, str]]:
         yield f"contexts[{number}]", passage.text
 
 
+def instructs(text: str) -> bool:
+    """Tell whether a text holds what ordinary text hardly does: an instruction, a demand, a control token."""
+    return any(_SURE[name] for name in _found(text))
+
+
+def without_instructions(sample: Sample) -> Sample:
+    """Return the sample without the sentences of its chunks and reference that speak to the judge.
+
+    What remains stays as it stands, so that a document with a sentence put in reads as it did before.
+    """
+    contexts = sample.contexts
+    if contexts and any(instructs(passage.text) for passage in contexts):
+        contexts = tuple(msgspec.structs.replace(passage, text=_without(passage.text)) for passage in contexts)
+    reference = sample.reference
+    if reference and instructs(reference):
+        reference = _without(reference)
+    if contexts is sample.contexts and reference is sample.reference:
+        return sample
+    return msgspec.structs.replace(sample, contexts=contexts, reference=reference)
+
+
+def _without(text: str) -> str:
+    if not instructs(text):
+        return text
+    kept = [part for part in sentences(text) if not instructs(part)]
+    shortened = text
+    for part in sentences(text):
+        if instructs(part):
+            shortened = shortened.replace(part, "", 1)
+    # An instruction over a line's or a sentence's end is found in none of its parts: then the whole text goes.
+    return shortened.strip() if not instructs(shortened) else "" if instructs(" ".join(kept)) else " ".join(kept)
+
+
 @lru_cache(maxsize=8192)
 def _found(text: str) -> tuple[str, ...]:
     plain = _INVISIBLE.sub("", text) if not text.isascii() else text
     plain = plain if plain.isascii() else unicodedata.normalize("NFKC", plain)
     lower = plain.lower()
-    found = [rule.name for rule in _RULES if any(stem in lower for stem in rule.stems) and rule.pattern.search(plain)]
+    found = [rule.name for rule in _RULES if rule.found_in(plain, lower)]
     if not text.isascii() and _HIDDEN.search(text):
-        found.append("hidden characters")
+        found.append(_HIDDEN_CHARACTERS)
     return tuple(found)

@@ -14,6 +14,7 @@ from gpueval.fingerprint import digest, text_digest
 from gpueval.judge import prompts
 from gpueval.judge.claims import from_sentences
 from gpueval.judge.evidence import Place, places
+from gpueval.judge.injection import instructs
 from gpueval.judge.sentences import sentences
 from gpueval.judge.windows import SMALLEST_WINDOW_TOKENS, Reader, fits
 from gpueval.metrics import Metric
@@ -157,7 +158,7 @@ def batches(parts: Sequence[str]) -> list[Sequence[str]]:
     return [parts[i : i + CLAIM_BATCH_SENTENCES] for i in range(0, len(parts), CLAIM_BATCH_SENTENCES)]
 
 
-def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check: bool) -> list[Request]:
+def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check: bool, guard: bool) -> list[Request]:
     """Plan every verdict and similarity of a sample whose claims are known.
 
     Args:
@@ -166,6 +167,7 @@ def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check
         reader: The judge's limits.
         align: Let the embedding model find the evidence of claims.
         check: Ask a checker, too, whether claims are supported.
+        guard: A claim that speaks to the judge is not supported, and nobody is asked.
     """
     sample, needs = draft.sample, draft.needs
     out: list[Request] = []
@@ -194,7 +196,9 @@ def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check
     }
     for side, group in (("answer", _ANSWER_CLAIMS), ("reference", _REFERENCE_CLAIMS)):
         asked = [need for need in passages if need in needs and need in group]
-        tails = [prompts.support_tail(claim) for claim in draft.claims[side].texts] if asked else []
+        claims = draft.claims[side].texts if asked else ()
+        barred = [guard and instructs(claim) for claim in claims]
+        tails = ["" if bar else prompts.support_tail(claim) for claim, bar in zip(claims, barred, strict=True)]
         for need in asked:
             of_text = need in (Need.ANSWER_BY_REFERENCE, Need.REFERENCE_BY_ANSWER)
             declined = need is Need.REFERENCE_BY_ANSWER and draft.claims["answer"].abstains
@@ -202,7 +206,7 @@ def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check
                 texts = passages[need]()
                 draft.slots[need] = verdicts(prompts.SUPPORT, texts, ask_question, tails)
                 if check:
-                    draft.checks[need] = _checks(texts, draft.claims[side].texts, keys, out)
+                    draft.checks[need] = _checks(texts, claims, barred, keys, out)
             else:
                 draft.slots[need] = []
     if draft.slots.get(Need.ANSWER_BY_ALL) or draft.slots.get(Need.REFERENCE_BY_ALL):
@@ -269,6 +273,9 @@ def _verdicts(
             continue
         heads = reader.windows(texts, budget)
         for tail, size in zip(tails, sizes, strict=True):
+            if not tail:
+                slots.append(_UNSUPPORTED)
+                continue
             if not heads or size > room - budget:
                 slots.append(_OVERFLOW)
                 continue
@@ -278,13 +285,23 @@ def _verdicts(
     return slots
 
 
-def _checks(passages: Sequence[tuple[str, ...]], claims: Sequence[str], keys: Keys, out: list[Request]) -> list[bytes]:
+def _checks(
+    passages: Sequence[tuple[str, ...]],
+    claims: Sequence[str],
+    barred: Sequence[bool],
+    keys: Keys,
+    out: list[Request],
+) -> list[bytes]:
     found: list[bytes] = []
     for texts in passages:
         kept = tuple(text for text in texts if text.strip())
-        made = [_verdict(prompts.CHECK, (claim, *kept), keys) for claim in claims] if kept else []
-        out += made
-        found += [request.key for request in made] or [b""] * len(claims)
+        for claim, bar in zip(claims, barred, strict=True):
+            if not kept or bar:
+                found.append(b"")
+                continue
+            request = _verdict(prompts.CHECK, (claim, *kept), keys)
+            out.append(request)
+            found.append(request.key)
     return found
 
 

@@ -106,8 +106,10 @@ def fenced(tag: str, text: str) -> str:
 
 
 def documents(texts: Sequence[str]) -> str:
-    """Lay out the chunks of one passage. One chunk alone reads the same whether it is "all chunks" or "this chunk"."""
-    return "".join(fenced("document", text) for text in texts)
+    """Lay out the chunks of one passage as one document, a blank line between them: a small judge reads "the document"
+    of several fences as one of them. One chunk alone reads the same whether it is "all chunks" or "this chunk".
+    """
+    return fenced("document", "\n\n".join(texts))
 
 
 def question(text: str | None) -> str:

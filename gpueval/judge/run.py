@@ -70,6 +70,7 @@ class Bench:
         extract: Claims by the judge (True) or by sentence (False).
         threshold: A verdict counts as yes at or above it.
         align: Find the evidence of claims with the embedding model; else by words.
+        guard: Claims that speak to the judge are not supported.
         sure_from: A window that says yes at this probability decides although another window failed.
         progress: Called as replies come.
     """
@@ -85,6 +86,7 @@ class Bench:
     extract: bool = False
     threshold: float = 0.5
     align: bool = False
+    guard: bool = True
     sure_from: float = 0.5
     progress: Progress = lambda stage, done, total: None
     tally: Tally = field(default_factory=Tally)
@@ -109,7 +111,9 @@ def judge_window(samples: Sequence[Sample], metrics: Sequence[Metric], bench: Be
     second = [
         request
         for draft in drafts
-        for request in second_round(draft, bench.keys, bench.reader, align=bench.align, check=bench.check)
+        for request in second_round(
+            draft, bench.keys, bench.reader, align=bench.align, check=bench.check, guard=bench.guard
+        )
     ]
     checks = _round("checks", [request for request in second if request.ask.kind == prompts.CHECK.kind], bench)
     others = prompts.BY_EMBEDDER | {prompts.CHECK.kind}

@@ -12,6 +12,8 @@ OVERLAP_SENTENCES = 2
 """Sentences shared by neighbouring windows, so that a fact told over two sentences stands whole in one of them."""
 
 SMALLEST_WINDOW_TOKENS = 64
+_SEPARATOR_TOKENS = 2
+"""Most tokens of the blank line between two chunks."""
 
 
 class Reader(Protocol):
@@ -73,7 +75,7 @@ def windows(texts: Sequence[str], budget_tokens: int, reader: Reader) -> tuple[s
         end, used, last_chunk = start, 0, -1
         while end < len(units):
             k, _, cost = units[end]
-            cost += fence_tokens if k != last_chunk and last_chunk >= 0 else 0
+            cost += _SEPARATOR_TOKENS if k != last_chunk and last_chunk >= 0 else 0
             if used + cost > room and end > start:
                 break
             used, last_chunk, end = used + cost, k, end + 1

@@ -24,6 +24,7 @@ from gpueval.metrics.base import (
     worst_state,
     yes,
 )
+from gpueval.metrics.mixing import mixed
 from gpueval.records import FAILURES, Cell, Judgments, Need, Sample, State
 
 
@@ -221,23 +222,26 @@ def _blending(sample: Sample, judgments: Judgments) -> Cell:
     texts = judgments.claims["answer"].texts
     n = len(texts)
     by_chunk, by_source = _read(judgments, Need.ANSWER_BY_CHUNK), _read(judgments, Need.ANSWER_BY_SOURCE)
-    values = [
-        both(together, negate(either(_any(by_chunk[i::n]), _any(by_source[i::n]))))
-        for i, together in enumerate(_read(judgments, Need.ANSWER_BY_ALL))
-    ]
-    blended = [
-        {"claim": texts[i], "documents": _likeliest(sample, judgments, i, n)} for i in range(n) if values[i] is True
-    ]
+    together = _read(judgments, Need.ANSWER_BY_ALL)
+    passages, evidence = sample.contexts or (), judgments.evidence.get("answer")
+
+    def document(chunk: int) -> str | int:
+        return passages[chunk].source or passages[chunk].id or chunk
+
+    values: list[bool | None] = []
+    blended: list[dict[str, Any]] = []
+    n_synthesis = 0
+    for i, text in enumerate(texts):
+        unsupported = negate(either(_any(by_chunk[i::n]), _any(by_source[i::n])))
+        halves = mixed(text, evidence[i], document) if evidence and unsupported is not False else None
+        values.append(unsupported if halves else False)
+        if halves and unsupported:
+            told = {"documents": [document(half.chunk) for half in halves], "sentences": [h.sentence for h in halves]}
+            blended.append({"claim": text} | told)
+        n_synthesis += unsupported is True and together[i] is True and not halves
     verdicts = judgments.verdicts[Need.ANSWER_BY_ALL] + judgments.verdicts[Need.ANSWER_BY_CHUNK]
-    return share(values, verdicts, detail={"blended": blended} if blended else {})
-
-
-def _likeliest(sample: Sample, judgments: Judgments, claim: int, n_claims: int) -> list[str | int]:
-    """Return the two chunks that support a blended claim most, in order of retrieval."""
-    verdicts = judgments.verdicts[Need.ANSWER_BY_CHUNK][claim::n_claims]
-    order = sorted(range(len(verdicts)), key=lambda k: -(verdicts[k].p or 0.0))
-    passages = sample.contexts or ()
-    return [passages[k].source or passages[k].id or k for k in sorted(order[:2])]
+    detail = {"blended": blended} if blended else {}
+    return share(values, verdicts, detail=detail | ({"n_synthesis": n_synthesis} if n_synthesis else {}))
 
 
 BLENDING = Metric(
@@ -247,8 +251,10 @@ BLENDING = Metric(
     _blending,
     higher_is_better=False,
 )
-"""Share of A supported by C but by no single chunk and no single source document. ``detail.blended`` lists each such
-claim with the two documents that come closest. Undefined without context."""
+"""Share of A that mixes documents: no single c and no single source document supports the claim, and its words stand
+half in one document and half in another that speaks of something else (:mod:`gpueval.metrics.mixing`).
+``detail.blended`` lists each such claim with the documents and the sentences; ``detail.n_synthesis`` counts claims that
+C supports together, no c alone, and that mix nothing: honest conclusions. Undefined without context."""
 
 
 def _grounded(sample: Sample, judgments: Judgments) -> list[bool | None]:

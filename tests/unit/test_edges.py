@@ -291,16 +291,6 @@ def test_a_bad_row_does_not_touch_its_neighbours(tmp_path, sample, scripted) -> 
     ]
 
 
-def test_blending_names_the_documents_that_only_together_support_a_claim(cells, sample, scripted) -> None:
-    def support(request):
-        return 0.9 if request.parts[0].count("<document>") > 1 else 0.3
-
-    contexts = (Passage("Warranty: two years.", source="a.md"), Passage("Pro: five years.", source="b.md"))
-    cell = cells(sample(contexts=contexts, answer="Five years."), "blending", engine=scripted(support=support))
-    assert cell.value == 1.0
-    assert cell.detail["blended"] == [{"claim": "Five years.", "documents": ["a.md", "b.md"]}]
-
-
 def test_blending_spares_a_claim_that_one_source_document_supports_over_two_chunks(cells, sample, scripted) -> None:
     contexts = tuple(Passage(text, source=name) for text, name in (("One.", "a"), ("Two.", "a"), ("Noise.", "b")))
     engine = scripted(support=lambda r: 0.9 if "One" in r.parts[0] and "Two" in r.parts[0] else 0.1)

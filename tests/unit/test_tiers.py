@@ -91,7 +91,7 @@ def test_every_column_of_the_matrix_is_checked_and_shared_requests_are_kept(scri
     asked = sample(answer="One claim.", contexts=["First text.", "Second text."])
     result = gpueval.evaluate([asked], judge=judge, checker=checker, metrics=["faithfulness", "blending"], out=tmp_path)
     assert len(checker.requests) == 3
-    assert [len(r.parts[0].split("<document>")) - 1 for r in judge.requests] == [1, 1]  # each chunk alone, not both
+    assert [r.parts[0].split("\n")[1:-2] for r in judge.requests] == [["First text."], ["Second text."]]  # not both
     assert result.metrics["blending"].mean == 0.0
 
 

@@ -1,11 +1,22 @@
-"""Answers over two documents: relations swapped, dates and amounts crossed, and honest synthesis that must pass.
+r"""Answers over two documents: relations swapped, dates and amounts crossed, and honest synthesis that must pass.
 
-Each case: kind, first document, second document, claim. ``swapped`` gives one subject what the document says of the
-other; ``crossed`` mixes a date, amount or place of one with an event of the other; ``synthesis`` follows from both
-documents together and from neither alone; ``single`` stands in one of them; ``absent`` in neither.
+    python benchmarks/blending.py JUDGE --folder FOLDER [--out benchmarks/results/blending.jsonl]
+
+Each case is a kind, two documents and a claim. ``swapped`` gives one subject what the document says of the other;
+``crossed`` mixes a date, amount or place of one with an event of the other; ``synthesis`` follows from both documents
+together and from neither alone; ``single`` stands in one of them; ``absent`` in neither. Only the first two are
+blended. Prints a line per kind: claims that the metric flags, with both sentences named, and claims that the judge
+supports by both documents together.
 """
 
 from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from result_rows import emit
+
+import gpueval
 
 CASES: tuple[tuple[str, str, str, str], ...] = (
     (
@@ -153,3 +164,39 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
         "The fund was founded by a shipping company.",
     ),
 )
+
+
+def main() -> None:
+    """Judge and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("judge")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    samples = [
+        {"id": str(i), "answer": claim, "contexts": [{"id": "first", "text": first}, {"id": "second", "text": second}]}
+        for i, (_, first, second, claim) in enumerate(CASES)
+    ]
+    metrics = ["blending", "faithfulness"]
+    result = gpueval.evaluate(samples, judge=options.judge, metrics=metrics, out=options.folder)
+    cells = [line["scores"] for line in result.cells()]
+    for kind in dict.fromkeys(kind for kind, *_ in CASES):
+        mine = [cell for cell, (of, *_) in zip(cells, CASES, strict=True) if of == kind]
+        flagged = [cell for cell in mine if cell["blending"]["value"] == 1.0]
+        emit(
+            {
+                "benchmark": "blending",
+                "judge": Path(options.judge).name,
+                "kind": kind,
+                "n": len(mine),
+                "flagged": len(flagged),
+                "with_sentences": sum(len(cell["blending"]["blended"][0]["sentences"]) == 2 for cell in flagged),
+                "synthesis": sum(cell["blending"].get("n_synthesis", 0) for cell in mine),
+                "supported_together": sum(cell["faithfulness"]["value"] == 1.0 for cell in mine),
+            },
+            options.out,
+        )
+
+
+if __name__ == "__main__":
+    main()
