@@ -185,6 +185,7 @@ def main() -> None:
                     "n": len(rows),
                     "judge": engine.facts()["model"],
                     "wording": wording.name,
+                    "claims": "sentences, a bare Yes with the next",
                     **figures(scores, base, labels),
                     "mean_label_mass": round(float(np.mean([sum(found[r.key].labels) for r in flat])), 4),
                     "s": round(elapsed, 1) if missing else None,

@@ -11,6 +11,7 @@ from rich.console import Console
 from gpueval.calibration.run import calibrate_run, sample_rows
 from gpueval.errors import UsageError
 from gpueval.report.calibration import show
+from gpueval.report.tables import widen
 from gpueval.run_folder import pretty_json
 
 
@@ -66,5 +67,6 @@ def calibrate(
         sys.stdout.buffer.write(pretty_json(found))
     else:
         console = Console()
+        widen(console)
         show(console, found)
         click.echo(f"calibration: {path}", err=True)

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from gpueval.records import State, Summary
 from gpueval.report.gate import Check
+from gpueval.report.tables import print_notes
 from gpueval.units import score
 
 
@@ -23,8 +24,7 @@ def show(
     console.print(_table(metrics))
     if groups:
         console.print(_group_table(groups, metrics))
-    for text in warnings:
-        console.print(f"note: {escape(text)}", highlight=False)
+    print_notes(console, warnings)
 
 
 def show_gate(console: Console, checks: Sequence[Check], *, passed: bool) -> None:
