@@ -1,9 +1,8 @@
 """gpueval scores retrieval-augmented generation on your own hardware, offline.
 
-Public names: :func:`evaluate`, :func:`rescore`, :func:`rank`, :func:`size`, :class:`Result`, :class:`Sample`,
-:class:`Passage`,
-:class:`Metric`,
-:class:`GpuevalError`. They load on first use; ``import gpueval`` itself is light.
+Public names: :func:`evaluate`, :func:`rescore`, :func:`calibrate`, :func:`rank`, :func:`retrieve`, :func:`size`,
+:class:`Result`, :class:`Sample`, :class:`Passage`, :class:`Metric`, :class:`GpuevalError`. They load on
+first use; ``import gpueval`` itself is light.
 """
 
 from __future__ import annotations
@@ -11,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpueval.calibration.run import calibrate_run as calibrate
     from gpueval.errors import GpuevalError
     from gpueval.metrics import Metric
     from gpueval.pipeline import evaluate, rescore
     from gpueval.records import Passage, Sample
     from gpueval.retrieval.rank import rank
+    from gpueval.retrieval.retrieve import retrieve
     from gpueval.scoring import Result
     from gpueval.sizing.questions import size
 
@@ -26,6 +27,7 @@ _PUBLIC = {
     "Passage": "gpueval.records:Passage",
     "Result": "gpueval.scoring:Result",
     "Sample": "gpueval.records:Sample",
+    "calibrate": "gpueval.calibration.run:calibrate_run",
     "evaluate": "gpueval.pipeline:evaluate",
     "rank": "gpueval.retrieval.rank:rank",
     "rescore": "gpueval.pipeline:rescore",
@@ -40,6 +42,7 @@ __all__ = [
     "Result",
     "Sample",
     "__version__",
+    "calibrate",
     "evaluate",
     "rank",
     "rescore",

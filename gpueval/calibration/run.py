@@ -29,20 +29,28 @@ def sample_rows(folder: Path, n: int, metric: str, unit: Unit, out: Path, *, see
     return len(picked), len(every)
 
 
-def calibrate_run(folder: Path, file: Path, metric: str, out: Path, *, seed: int = 0) -> Calibration:
-    """Hold a run's judge against labels and write the calibration file.
+def calibrate_run(
+    folder: Path | str,
+    labels_file: Path | str,
+    metric: str = "faithfulness",
+    out: Path | str | None = None,
+    *,
+    seed: int = 0,
+) -> Calibration:
+    """Hold a run's judge against labels and write the calibration file; the function behind ``gpueval calibrate``.
 
     Args:
         folder: Run folder.
-        file: Labels; see :func:`gpueval.calibration.labels.read`.
+        labels_file: Labels; see :func:`gpueval.calibration.labels.read`.
         metric: Metric of rows that name none.
-        out: Calibration file; written over.
+        out: Calibration file, written over; None is ``calibration.json`` in the run folder.
         seed: Same seed, same figures.
 
     Raises:
         DataError: The labels are wrong or all the same.
         UsageError: The run is not finished, or was scored with a calibration.
     """
+    folder, file = Path(folder), Path(labels_file)
     facts = _uncalibrated(folder)
     found = {}
     for name, rows in labels.read(file, metric).items():
@@ -54,7 +62,7 @@ def calibrate_run(folder: Path, file: Path, metric: str, out: Path, *, seed: int
         except ValueError as error:
             raise DataError(str(error), file=str(file), field="label", remedy="Label more rows.") from error
     calibration = Calibration(format=FORMAT, metrics=found, **of_run(facts))
-    write_atomically(out, pretty_json(calibration))
+    write_atomically(Path(out) if out else folder / "calibration.json", pretty_json(calibration))
     return calibration
 
 
