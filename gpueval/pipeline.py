@@ -226,7 +226,8 @@ def rescore(
         if calibration:
             calibrated = record.read(Path(calibration))
         facts["settings"]["metrics"] = list(config.metrics)
-        _take(calibrated, facts)
+        if calibration or (calibrated and set(calibrated.metrics) & set(config.metrics)) or calibration is False:
+            _take(calibrated, facts)  # the run's own is kept while other metrics are looked at
         result = score_folder(folder, chosen, bench, config.window_samples, facts.get("data_warnings", {}), calibrated)
         facts["settings"]["threshold"] = config.threshold
         write_json(folder / "run.json", facts)

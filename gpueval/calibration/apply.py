@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from gpueval.calibration.record import MetricCalibration
-from gpueval.records import Cell, Judgments, Verdict
+from gpueval.records import Cell, Judgments, State, Verdict
 from gpueval.stats.mapping import Mapping
 
 
@@ -24,9 +24,11 @@ def judgments(found: Judgments, calibration: MetricCalibration) -> Judgments:
 
 
 def cell(found: Cell, calibration: MetricCalibration) -> Cell:
-    """Add what the labels of whole answers say: ``p_right`` and whether it ``passes`` the threshold."""
+    """Add what the labels of whole answers say: ``p_right`` and whether it ``passes`` the threshold; nothing where
+    verdicts are missing.
+    """
     score = answer_score(found.value, found.detail)
-    if score is None:
+    if score is None or found.state == State.PARTIAL:
         return found
     added = {"p_right": _one(calibration.mapping, score), "passes": score >= calibration.threshold}
     return msgspec.structs.replace(found, detail=found.detail | added)

@@ -14,6 +14,7 @@ from gpueval.stats.agreement import Bools, Estimate, Floats
 
 GATE_LABELS = 100
 GATE_OF_A_CLASS = 20
+GATE_SAMPLES = 20
 GATE_BALANCED_ACCURACY = 0.70
 """What the interval's lower end must reach: at 0.70 the judge is wrong on less than a third of either kind, and about
 half of the gap between two systems still shows."""
@@ -81,15 +82,16 @@ def calibrate(
     if not np.isnan(checked).any():
         tiers = {name: _tier(p, right, weights, clusters) for name, p in (("checker", checked), ("final", scores))}
     n_right = int(right.sum())
-    ruling, reason = _rule(len(right), n_right, untouched["auc"], cross_fitted)
+    n_samples = int(clusters.max()) + 1
+    ruling, reason = _rule(len(right), n_right, n_samples, untouched["auc"], cross_fitted)
     return MetricCalibration(
         unit=unit,
         n_labels=len(right),
         n_right=n_right,
         n_wrong=len(right) - n_right,
-        n_samples=int(clusters.max()) + 1,
+        n_samples=n_samples,
         method=fitted.method,
-        threshold=mapping.threshold(fitted, scores, right, weights),
+        threshold=mapping.threshold(fitted, scores, weights),
         untouched=untouched,
         cross_fitted=cross_fitted,
         rate={name: _figure(found) for name, found in rate.items()},
@@ -111,17 +113,20 @@ def _tier(p: Floats, right: Bools, weights: Floats, clusters: NDArray[np.int64])
     return {"auc": _figure(area), "balanced_accuracy": _figure(at_half)}
 
 
-def _rule(n: int, n_right: int, auc: Figure, cross_fitted: dict[str, Figure]) -> tuple[Ruling, str]:
+def _rule(n: int, n_right: int, n_samples: int, auc: Figure, cross_fitted: dict[str, Figure]) -> tuple[Ruling, str]:
     """Rule what a metric may be used for.
 
     * not usable: the interval of the AUC reaches down to 0.5, so the judge may be guessing;
-    * may gate: at least 100 labels, 20 of either kind, and balanced accuracy surely (lower end) 0.70 or more;
+    * may gate: at least 100 labels of 20 samples, 20 of either kind, and balanced accuracy surely (lower end) 0.70 or
+      more;
     * advisory: everything between.
     """
     balanced = cross_fitted["balanced_accuracy"]
     told = f"balanced accuracy {_told(balanced)}, cross-fitted on {n} labels"
-    if auc.low is None or auc.low <= 0.5:
+    if auc.value is None or auc.value <= 0.5 or (auc.low is not None and auc.low <= 0.5):
         return "not usable", f"AUC {_told(auc)}: the judge may be guessing"
+    if n_samples < GATE_SAMPLES:
+        return "advisory", f"{told} of {n_samples} samples; {GATE_SAMPLES} are needed to gate"
     fewest = min(n_right, n - n_right)
     if n < GATE_LABELS or fewest < GATE_OF_A_CLASS:
         wanted = f"{GATE_LABELS} labels with {GATE_OF_A_CLASS} of either kind are needed to gate"

@@ -15,7 +15,7 @@ import numpy as np
 from gpueval.calibration.apply import answer_score
 from gpueval.calibration.record import Unit
 from gpueval.errors import DataError, PrerequisiteError, UsageError
-from gpueval.records import Sample
+from gpueval.records import Sample, State
 from gpueval.run_folder import sample_windows, write_atomically
 
 COLUMNS = ("metric", "id", "claim", "label", "weight", "question", "text", "evidence")
@@ -23,6 +23,8 @@ RIGHT = frozenset({"1", "yes", "y", "true", "right", "supported", "good"})
 WRONG = frozenset({"0", "no", "n", "false", "wrong", "unsupported", "not supported", "bad"})
 
 _STRATA = 10
+_LONGEST_CELL = 32_000
+"""Characters that a cell of a spreadsheet holds, less some."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -82,7 +84,7 @@ def items(folder: Path, metric: str, unit: Unit) -> list[Item]:
             known |= bool(cell.get("claims"))
             if unit == "answer":
                 score = answer_score(cell["value"], cell)
-                if score is not None:
+                if score is not None and cell["state"] != State.PARTIAL:
                     found.append(Item(row["id"], None, "", score))
                 continue
             found += [
@@ -140,7 +142,7 @@ def write(path: Path, folder: Path, metric: str, every: Sequence[Item], picked: 
         sample = samples[item.id]
         shown = [sample.question or "", item.text or sample.answer or "", _evidence(sample, metric)]
         claim = "" if item.claim is None else item.claim
-        writer.writerow([metric, item.id, claim, "", round(weight, 6), *map(_harmless, shown)])
+        writer.writerow([metric, _harmless(item.id), claim, "", round(weight, 6), *map(_harmless, shown)])
     try:
         write_atomically(path, b"\xef\xbb\xbf" + text.getvalue().encode("utf-8", "replace"))
     except OSError as error:
@@ -203,7 +205,7 @@ def match(rows: Sequence[Row], every: Sequence[Item], file: str) -> list[Label]:
     place = {(item.id, item.claim): i for i, item in enumerate(every)}
     found: dict[int, Label] = {}
     for row in rows:
-        i = place.get((row.id, row.claim))
+        i = place.get((row.id, row.claim), place.get((row.id.removeprefix("'"), row.claim)))
         if i is None:
             what = f"sample '{row.id}'" if row.claim is None else f"claim {row.claim} of sample '{row.id}'"
             remedy = "Label rows of this run."
@@ -262,8 +264,9 @@ def _evidence(sample: Sample, metric: str) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Keep a spreadsheet from running text as a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    """Keep a spreadsheet from running text as a formula, and from cutting it without a word."""
+    cut = text if len(text) <= _LONGEST_CELL else text[:_LONGEST_CELL] + " […]"
+    return f"'{cut}" if cut.startswith(_FORMULA) else cut
 
 
 def _one_line(text: str) -> str:

@@ -105,7 +105,7 @@ def of_run(facts: Mapping[str, Any]) -> dict[str, str]:
         "judge_model": str(judge.get("model") or judge.get("engine") or "none"),
         "prompts_version": facts["prompts_version"],
         "claims": facts["settings"]["claims"],
-        "checker": f"{checker['fingerprint']} {checker['band']}" if checker else "none",
+        "checker": f"{checker['fingerprint']} {list(checker['band'] or ())}" if checker else "none",
     }
 
 

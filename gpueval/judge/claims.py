@@ -15,6 +15,7 @@ _PARTICLE = (
 )
 _SUBJECT = r"(?:it|that|this|there|he|she|they|we|you|i)"
 _AUXILIARY = r"(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must)"
+_LONGEST_LEANING = 60
 _LEANS = re.compile(
     rf"(?:{_PARTICLE}[\s,.!]*)?(?:{_SUBJECT} (?:really |certainly |sure |also |indeed )?{_AUXILIARY}"
     rf"(?: not|n['’]t)?|{_SUBJECT} (?:think|believe|guess) (?:so|not|{_SUBJECT} {_AUXILIARY}))?[\s.!,。！]*",
@@ -35,7 +36,7 @@ def from_sentences(parts: Sequence[str]) -> tuple[str, ...]:
     leaning = ""
     for part in (part for part in parts if not says_nothing(part)):
         whole = f"{leaning} {part}".strip()
-        if _LEANS.fullmatch(part.strip()):
+        if len(part) <= _LONGEST_LEANING and _LEANS.fullmatch(part.strip()):
             leaning = whole
         else:
             found.append(whole)

@@ -42,59 +42,70 @@ def _rule(name: str, stems: str, *patterns: str, sure: bool = True) -> _Rule:
     return _Rule(name, tuple(stems.split()), re.compile("|".join(patterns), re.IGNORECASE), sure)
 
 
+_PREVIOUS = r"(?:previous|prior|preceding|earlier|above|all|any|your|these)"
+_ORDERS = r"(?:instructions?|prompts?|rules?|directions?|commands?|guidelines?)"
+_END = r"[\"'”’»」]?(?:\s{0,4}[.!)。！]|\s{0,8}$|\s{1,8}(?:only|and nothing)\b)"
+_ONLY = (
+    r"(?:nur|lediglich|immer|mit|uniquement|seulement|toujours|par|solamente|sólo|solo|siempre|con|soltanto|sempre|"
+    r"apenas|somente|com|alleen|altijd|met)"
+)
 _RULES = (
     _rule(
         "overrides instructions",
-        "ignor disregard forget override bypass vergiss vergesse missachte oublie olvid descart esque dimentica negeer "
+        "ignor disregard forget override bypass vergiss vergesse missacht oublie olvid descart esque dimentica negeer "
         "vergeet игнорируй забудь 忽略 无视 忘 無視",
-        r"\b(?:ignore|disregard|forget|override|bypass)\b[^.;!?]{0,40}\b(?:instruction|prompt|rule|above|previous|prior)",
-        r"\b(?:ignorier|vergiss|missachte|vergesse)\w*\b[^.;!?]{0,40}\b(?:anweisung|anleitung|regel|vorgabe)",
-        r"\b(?:ignore[zr]?|oublie[zr]?)\b[^.;!?]{0,40}\b(?:instruction|consigne|règle)",
-        r"\b(?:ignor[ae]|olvid[ae]|descart[ae])\w*\b[^.;!?]{0,40}\b(?:instruccion|indicacion|regla)",
-        r"\b(?:ignor[ae]|esque[çc]a)\w*\b[^.;!?]{0,40}\b(?:instru[çc][õo]es|regras)",
-        r"\b(?:ignora|dimentica)\w*\b[^.;!?]{0,40}\b(?:istruzion|regol)",
-        r"\b(?:negeer|vergeet)\b[^.;!?]{0,40}\b(?:instructie|regel|aanwijzing)",
-        r"\b(?:игнорируй|забудь)\w*\b[^.;!?]{0,40}(?:инструкц|указан|правил)",
-        r"(?:忽略|无视|忘记).{0,20}(?:指令|说明|要求|提示|规则)",
-        r"(?:指示|命令|ルール|プロンプト).{0,10}(?:無視|忘れ)",
+        rf"\b(?:ignore|disregard|forget|override|bypass)\b[^.;!?]{{0,20}}\b{_PREVIOUS} (?:\w+ ){{0,2}}{_ORDERS}\b",
+        r"\b(?:ignore|disregard|forget) (?:everything|anything|all|the text|the instructions?) (?:above|so far)\b",
+        r"\b(?:ignorier(?:e|en|t)|vergiss|vergesst|missachte[nt]?)\b[^.;!?]{0,20}\b(?:alle|bisherig|vorherig|vorig|obig|"
+        r"früher)\w*[^.;!?]{0,20}\b(?:anweisung(?:en)?|anleitung(?:en)?|vorgaben|regeln)\b",
+        r"\b(?:ignore[zr]?|oublie[zr]?)\b[^.;!?]{0,30}\b(?:instructions|consignes)\b",
+        r"\b(?:ignor[ae]|ignoren|olvid[ae]|olviden|descart[ae])\b[^.;!?]{0,30}\binstrucciones\b",
+        r"\b(?:ignor[ae]|ignorem|esque[çc]a)\b[^.;!?]{0,30}\binstru[çc][õo]es\b",
+        r"\b(?:ignora|ignorate|dimentica|dimenticate)\b[^.;!?]{0,30}\bistruzioni\b",
+        r"\b(?:negeer|vergeet)\b[^.;!?]{0,30}\b(?:instructies|aanwijzingen)\b",
+        r"(?:игнорируй(?:те)?|забудь(?:те)?)\b[^.;!?]{0,30}(?:инструкци|указани)",
+        r"(?:忽略|无视|忘记)[^。！？]{0,20}(?:指令|提示)",
+        r"(?:指示|命令|プロンプト)[^。！？]{0,10}(?:無視|忘れ)",
     ),
     _rule(
         "demands a verdict",
-        "answer reply respond output antworte répond conteste rispondi antwoord ответь 回答 回复 输出 答え",
-        r"(?:^|[.:;,!?\n(]\s*|\b(?:and|please|only|just|to|then) )(?:answer|reply|respond|output)"
-        rf"(?: only| just| with| always|:)*\s*[\"'“‘]?{_VERDICT}\b",
-        rf"\bgets? the answer [\"'“‘]?{_VERDICT}\b|\bonly (?:right|correct) answer is [\"'“‘]?{_VERDICT}\b",
-        rf"\b(?:antworte|répond|responde|responda|conteste|rispondi|antwoord)\w*\b.{{0,20}}\b{_VERDICT}\b",
-        rf"\bответьт?е?\b.{{0,20}}{_VERDICT}",
-        rf"(?:只|请|必须)(?:要)?(?:回答|回复|输出).{{0,6}}[“\"「]?{_VERDICT}|{_VERDICT}と(?:だけ)?答え",
+        "answer reply respond output antworte répond contest rispond antwoord ответь 回答 回复 输出 答え",
+        r"(?:^|[.:;,!?\n(]\s{0,8}|\b(?:and|please|only|just|then|must|always) )(?:answer|reply|respond|output)"
+        rf"(?: only| just| with| always){{0,3}} [\"'“‘]?{_VERDICT}{_END}",
+        rf"\bgets? the answer [\"'“‘]?{_VERDICT}{_END}|\bonly (?:right|correct) answer is [\"'“‘]?{_VERDICT}{_END}",
+        r"\b(?:antworte|antworten sie|répond(?:s|ez)|respond(?:e|a|an)|contest[ae]n?|rispond(?:i|ete)|antwoord)"
+        rf"(?: {_ONLY}){{1,3}} [\"'“‘«]?{_VERDICT}{_END}",
+        rf"ответь(?:те)? (?:только )?[«\"]?{_VERDICT}",
+        rf"(?:只|请|必须)(?:要|能|需)?(?:回答|回复|输出).{{0,6}}[“\"「]?{_VERDICT}|{_VERDICT}と(?:だけ)?答え",
     ),
     _rule(
         "speaks to the judge",
-        "judge grader evaluat reviewer rater system: assistant model",
-        r"\b(?:note|message|notice|attention|dear|hello|hey)\b.{0,12}\b(?:judge|grader|evaluator|reviewer|rater)\b",
-        r"(?:^|[.!?\n])\s*(?:system|assistant)\s*:",
-        r"\b(?:as|you are) (?:an? )?(?:ai|language model|llm|automated) (?:judge|grader|evaluator|assistant|model)\b",
+        "judge grader evaluat reviewer rater",
+        r"\b(?:note|message|notice|attention)\b.{0,8}\b(?:judge|grader|evaluator|reviewer|rater)s?\s{0,4}[:,]",
         r"\bthe evaluation (?:has been|is|was) (?:changed|over|cancelled|suspended)\b",
     ),
     _rule(
         "imitates a verdict",
         "verdict judgment judgement claim",
-        rf"\b(?:verdict|judge?ment)\s*(?:is|:|=)\s*[\"'“‘]?{_VERDICT}\b",
+        rf"\b(?:verdict|judge?ment)\s{{0,4}}[:=]\s{{0,4}}[\"'“‘]?{_VERDICT}\b|\bverdict is [\"'“‘]?{_VERDICT}{_END}",
         r"\b(?:is|are) the claims? .{0,20}supported by the document",
-    ),
-    _rule(
-        "states a verdict",
-        "rating label answer: answer= claim statement",
-        rf"\b(?:rating|label)\s*(?:is|:|=)\s*[\"'“‘]?{_VERDICT}\b|\banswer[:=]\s*[\"'“‘]?{_VERDICT}\b",
-        r"\b(?:this|the|every|each|all) (?:claim|statement|answer)s? (?:is|are|was|has been) (?:fully |completely )?"
-        r"(?:supported|verified|grounded|faithful)\b",
-        sure=False,
     ),
     _rule(
         "closes a delimiter",
         "</document </claim </question <| inst] _of_turn>",
-        r"</\s*(?:document|question|claim)\s*>",
+        r"</\s{0,8}(?:document|question|claim)\s{0,8}>",
         r"<\|[^|>]{1,40}\|>|\[/?INST\]|<(?:start|end)_of_turn>",
+    ),
+    _rule(
+        "may speak to the judge",
+        "system: assistant judge grader evaluat rater model rating label answer: answer= claim statement",
+        r"(?:^|[.!?\n])\s{0,8}(?:system|assistant)\s{0,4}:",
+        r"\b(?:as|you are) (?:an? )?(?:ai|language model|llm|automated) (?:judge|grader|evaluator|assistant|model)\b",
+        r"\b(?:dear|hello|hey)\b.{0,12}\b(?:judge|grader|evaluator|rater)\b",
+        rf"\b(?:rating|label)\s{{0,4}}[:=]\s{{0,4}}[\"'“‘]?{_VERDICT}\b|\banswer[:=]\s{{0,4}}[\"'“‘]?{_VERDICT}\b",
+        r"\b(?:this|the|every|each|all) (?:claim|statement|answer)s? (?:is|are|was|has been) (?:fully |completely )?"
+        r"(?:supported|verified|grounded|faithful)\b",
+        sure=False,
     ),
 )
 _HIDDEN_CHARACTERS = "hidden characters"
@@ -125,31 +136,32 @@ def instructs(text: str) -> bool:
 
 
 def without_instructions(sample: Sample) -> Sample:
-    """Return the sample without the sentences of its chunks and reference that speak to the judge.
+    """Return the sample without the sentences of its chunks that speak to the judge.
 
     What remains stays as it stands, so that a document with a sentence put in reads as it did before.
     """
     contexts = sample.contexts
-    if contexts and any(instructs(passage.text) for passage in contexts):
-        contexts = tuple(msgspec.structs.replace(passage, text=_without(passage.text)) for passage in contexts)
-    reference = sample.reference
-    if reference and instructs(reference):
-        reference = _without(reference)
-    if contexts is sample.contexts and reference is sample.reference:
+    if not contexts or not any(instructs(passage.text) for passage in contexts):
         return sample
-    return msgspec.structs.replace(sample, contexts=contexts, reference=reference)
+    kept = tuple(msgspec.structs.replace(passage, text=stripped(passage.text)) for passage in contexts)
+    return msgspec.structs.replace(sample, contexts=kept)
 
 
-def _without(text: str) -> str:
+def stripped(text: str) -> str:
+    """Return a text without the sentences that :func:`instructs`; lines without one stay as they are.
+
+    An instruction over the end of a line or a sentence is in none of them: what then still instructs goes as a whole.
+    """
     if not instructs(text):
         return text
-    kept = [part for part in sentences(text) if not instructs(part)]
-    shortened = text
-    for part in sentences(text):
-        if instructs(part):
-            shortened = shortened.replace(part, "", 1)
-    # An instruction over a line's or a sentence's end is found in none of its parts: then the whole text goes.
-    return shortened.strip() if not instructs(shortened) else "" if instructs(" ".join(kept)) else " ".join(kept)
+    lines = [
+        " ".join(part for part in sentences(line) if not instructs(part)) if instructs(line) else line
+        for line in text.split("\n")
+    ]
+    shortened = "\n".join(lines).strip()
+    if instructs(shortened):
+        shortened = " ".join(part for part in sentences(shortened) if not instructs(part))
+    return "" if instructs(shortened) else shortened
 
 
 @lru_cache(maxsize=8192)

@@ -14,7 +14,7 @@ from gpueval.fingerprint import digest, text_digest
 from gpueval.judge import prompts
 from gpueval.judge.claims import from_sentences
 from gpueval.judge.evidence import Place, places
-from gpueval.judge.injection import instructs
+from gpueval.judge.injection import instructs, stripped
 from gpueval.judge.sentences import sentences
 from gpueval.judge.windows import SMALLEST_WINDOW_TOKENS, Reader, fits
 from gpueval.metrics import Metric
@@ -87,6 +87,8 @@ class Draft:
 
     sample: Sample
     needs: frozenset[Need]
+    guard: bool = False
+    """Keep from the judge what speaks to it: such claims are not supported, such sentences of the answer not read."""
     claims: dict[str, Claims] = field(default_factory=dict)
     generated: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
     """First-round keys: per side its claim extractions, ``"questions"`` its reverse questions."""
@@ -104,6 +106,11 @@ class Draft:
     """Sentences of the chunks, where claims are held against them."""
     aligned: dict[str, list[bytes]] = field(default_factory=dict)
     """Per side, for evidence by tokens: a key per claim."""
+
+    def read_answer(self) -> str:
+        """The answer as the judge gets to read it."""
+        answer = self.sample.answer or ""
+        return stripped(answer) if self.guard else answer
 
 
 def first_round(draft: Draft, keys: Keys, reader: Reader, *, extract: bool) -> list[Request]:
@@ -144,7 +151,8 @@ def first_round(draft: Draft, keys: Keys, reader: Reader, *, extract: bool) -> l
         and not is_blank(answer)
         and not draft.claims.get("answer", Claims()).abstains
     ):
-        request = _generation(prompts.QUESTIONS, (prompts.questions_tail(answer),), keys, max_tokens=192)
+        told = prompts.questions_tail(draft.read_answer())
+        request = _generation(prompts.QUESTIONS, (told,), keys, max_tokens=192)
         if _readable(request, reader):
             requests.append(request)
             draft.generated["questions"] = (request.key,)
@@ -158,7 +166,7 @@ def batches(parts: Sequence[str]) -> list[Sequence[str]]:
     return [parts[i : i + CLAIM_BATCH_SENTENCES] for i in range(0, len(parts), CLAIM_BATCH_SENTENCES)]
 
 
-def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check: bool, guard: bool) -> list[Request]:
+def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check: bool) -> list[Request]:
     """Plan every verdict and similarity of a sample whose claims are known.
 
     Args:
@@ -167,11 +175,11 @@ def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check
         reader: The judge's limits.
         align: Let the embedding model find the evidence of claims.
         check: Ask a checker, too, whether claims are supported.
-        guard: A claim that speaks to the judge is not supported, and nobody is asked.
     """
     sample, needs = draft.sample, draft.needs
     out: list[Request] = []
     ask_question = prompts.question(sample.question)
+    read_answer = draft.read_answer()
 
     def verdicts(ask: Ask, passages: Sequence[tuple[str, ...]], middle: str, tails: Sequence[str]) -> list[Slot]:
         return _verdicts(ask, passages, middle, tails, keys, reader, out)
@@ -192,12 +200,12 @@ def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check
         Need.ANSWER_BY_REFERENCE: lambda: [(sample.reference or "",)],
         Need.REFERENCE_BY_ALL: lambda: [together],
         Need.REFERENCE_BY_CHUNK: lambda: [(text,) for text in chunks],
-        Need.REFERENCE_BY_ANSWER: lambda: [(sample.answer or "",)],
+        Need.REFERENCE_BY_ANSWER: lambda: [(read_answer,)],
     }
     for side, group in (("answer", _ANSWER_CLAIMS), ("reference", _REFERENCE_CLAIMS)):
         asked = [need for need in passages if need in needs and need in group]
         claims = draft.claims[side].texts if asked else ()
-        barred = [guard and instructs(claim) for claim in claims]
+        barred = [draft.guard and instructs(claim) for claim in claims]
         tails = ["" if bar else prompts.support_tail(claim) for claim, bar in zip(claims, barred, strict=True)]
         for need in asked:
             of_text = need in (Need.ANSWER_BY_REFERENCE, Need.REFERENCE_BY_ANSWER)
@@ -217,7 +225,7 @@ def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check
         singles = [(text,) for text in chunks]
         for need, text in (
             (Need.USEFUL_FOR_REFERENCE, sample.reference),
-            (Need.USEFUL_FOR_ANSWER, sample.answer),
+            (Need.USEFUL_FOR_ANSWER, read_answer if sample.answer is not None else None),
         ):
             declined = need is Need.USEFUL_FOR_ANSWER and draft.claims["answer"].abstains
             if need in needs and text is not None and not is_blank(text) and not declined:
@@ -228,9 +236,8 @@ def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check
             parts = [part for text in chunks for part in sentences(text)]
             draft.slots[Need.RELEVANT_SENTENCE] = _relevance(parts, ask_question, keys, reader, out)
     if not is_blank(sample.answer) and not draft.claims["answer"].abstains:
-        answer = sample.answer or ""
         if Need.RESPONDS in needs:
-            request = _verdict(prompts.RESPONDS, (ask_question, prompts.responds_tail(answer)), keys)
+            request = _verdict(prompts.RESPONDS, (ask_question, prompts.responds_tail(read_answer)), keys)
             draft.slots[Need.RESPONDS] = [_slot(request, reader, out)]
         if Need.SIMILAR_QUESTIONS in needs and sample.question is not None:
             draft.slots[Need.SIMILAR_QUESTIONS] = _question_slots(draft, sample.question, keys, out)

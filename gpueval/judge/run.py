@@ -70,7 +70,7 @@ class Bench:
         extract: Claims by the judge (True) or by sentence (False).
         threshold: A verdict counts as yes at or above it.
         align: Find the evidence of claims with the embedding model; else by words.
-        guard: Claims that speak to the judge are not supported.
+        guard: Keep from the judge what speaks to it in answers; see :class:`gpueval.judge.plan.Draft`.
         sure_from: A window that says yes at this probability decides although another window failed.
         progress: Called as replies come.
     """
@@ -101,7 +101,7 @@ def judge_window(samples: Sequence[Sample], metrics: Sequence[Metric], bench: Be
     Raises:
         EngineDied: The engine cannot be kept alive. Everything answered is in the store.
     """
-    drafts = [Draft(sample, needs_of(sample, metrics)) for sample in samples]
+    drafts = [Draft(sample, needs_of(sample, metrics), bench.guard) for sample in samples]
     first = [
         request for draft in drafts for request in first_round(draft, bench.keys, bench.reader, extract=bench.extract)
     ]
@@ -111,9 +111,7 @@ def judge_window(samples: Sequence[Sample], metrics: Sequence[Metric], bench: Be
     second = [
         request
         for draft in drafts
-        for request in second_round(
-            draft, bench.keys, bench.reader, align=bench.align, check=bench.check, guard=bench.guard
-        )
+        for request in second_round(draft, bench.keys, bench.reader, align=bench.align, check=bench.check)
     ]
     checks = _round("checks", [request for request in second if request.ask.kind == prompts.CHECK.kind], bench)
     others = prompts.BY_EMBEDDER | {prompts.CHECK.kind}

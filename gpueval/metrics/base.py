@@ -13,8 +13,10 @@ from typing import Any
 from gpueval.records import FAILURES, Cell, Claims, Judgments, Need, Sample, State, Verdict
 
 NOISE = 0.03
-"""How far the same request's probability can lie apart in two runs: other neighbours in a batch, a warm cache
-(benchmarks/stability.py). A verdict within it of the threshold may turn."""
+"""How far one request's probability can lie apart in two runs on a GPU, where neighbours in a batch change the order of
+sums: label logits of 8 to 16 come in bfloat16 steps of 2^-4, and p near 0.5 moves by 0.25 x 2 x 2^-4 = 0.03 when both
+are off by one. On a processor requests repeat to 1e-6 (benchmarks/stability.py). A verdict within it of the threshold
+may turn."""
 
 _BY_ALL = frozenset({Need.ANSWER_BY_ALL, Need.REFERENCE_BY_ALL})
 
@@ -71,7 +73,7 @@ def has_context(sample: Sample) -> bool:
 def worst_state(verdicts: Sequence[Verdict]) -> State:
     """Return the most frequent failure among verdicts, the first met on a tie."""
     failures = [verdict.state for verdict in verdicts if verdict.p is None]
-    return max(failures, key=failures.count)
+    return max(failures, key=failures.count, default=State.ENGINE_ERROR)
 
 
 def yes(verdict: Verdict, threshold: float) -> bool | None:

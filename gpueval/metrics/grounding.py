@@ -45,7 +45,7 @@ def _faithfulness(sample: Sample, judgments: Judgments) -> Cell:
     verdicts = judgments.verdicts[Need.ANSWER_BY_ALL]
     detail: dict[str, Any] = {}
     known = [verdict.p for verdict in verdicts if verdict.p is not None]
-    if known:
+    if len(known) == len(verdicts):
         detail |= {"p_grounded": prod(known), "p_weakest": min(known)}
     if n_unsure := sum(verdict.unsure for verdict in verdicts):
         detail["n_cannot_tell"] = n_unsure
@@ -131,7 +131,8 @@ def _noise(sample: Sample, judgments: Judgments, part: str) -> Cell:
             "irrelevant": both(from_any, negate(from_relevant)),
         }[part]
         values.append(both(negate(right), source))
-    return share(values, judgments.verdicts[Need.ANSWER_BY_REFERENCE] + judgments.verdicts[Need.ANSWER_BY_CHUNK])
+    needs = (Need.ANSWER_BY_REFERENCE, Need.ANSWER_BY_CHUNK, Need.REFERENCE_BY_CHUNK)
+    return share(values, [verdict for need in needs for verdict in judgments.verdicts[need]])
 
 
 def _noise_metric(name: str, part: str) -> Metric:
@@ -239,7 +240,7 @@ def _blending(sample: Sample, judgments: Judgments) -> Cell:
             told = {"documents": [document(half.chunk) for half in halves], "sentences": [h.sentence for h in halves]}
             blended.append({"claim": text} | told)
         n_synthesis += unsupported is True and together[i] is True and not halves
-    verdicts = judgments.verdicts[Need.ANSWER_BY_ALL] + judgments.verdicts[Need.ANSWER_BY_CHUNK]
+    verdicts = judgments.verdicts[Need.ANSWER_BY_CHUNK] + judgments.verdicts[Need.ANSWER_BY_SOURCE]
     detail = {"blended": blended} if blended else {}
     return share(values, verdicts, detail=detail | ({"n_synthesis": n_synthesis} if n_synthesis else {}))
 

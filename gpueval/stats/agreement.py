@@ -21,6 +21,9 @@ Bools = NDArray[np.bool_]
 
 RESAMPLES = 2000
 _BLOCK_CELLS = 1 << 21
+_FEWEST_CLUSTERS = 5
+"""Samples below which drawing samples says nothing about their spread."""
+
 _DEFINED_SHARE = 0.9
 """Share of resamples in which a figure must be defined for an interval to be given."""
 
@@ -147,6 +150,8 @@ def estimate(
     (value,) = figure(weights[None, :]).tolist()
     members = np.arange(len(weights)) if clusters is None else clusters
     n_clusters = int(members.max()) + 1
+    if n_clusters < _FEWEST_CLUSTERS:
+        return Estimate(None if np.isnan(value) else value)
     block = max(1, _BLOCK_CELLS // max(n_clusters, len(weights)))
     found: list[Floats] = []
     for start in range(0, RESAMPLES, block):

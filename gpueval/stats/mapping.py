@@ -132,8 +132,9 @@ def isotonic(scores: Floats, labels: Bools, weights: Floats) -> Mapping:
     return Mapping("isotonic", x=tuple(x[corners].tolist()), y=tuple(y[corners].tolist()))
 
 
-def threshold(mapping: Mapping, scores: Floats, labels: Bools, weights: Floats) -> float:
-    """Return the score that parts right from wrong best: where the mapped probability reaches the share of right ones.
+def threshold(mapping: Mapping, scores: Floats, weights: Floats) -> float:
+    """Return the score that parts right from wrong best: where the mapped probability reaches the share of right ones,
+    which is the mean of all mapped probabilities.
 
     There ``P(right | s) / P(wrong | s) = P(right) / P(wrong)``: a score is as likely from the one kind as from the
     other, so sensitivity + specificity is highest, as far as the mapping holds. The highest Youden index of the labels
@@ -143,13 +144,12 @@ def threshold(mapping: Mapping, scores: Floats, labels: Bools, weights: Floats) 
     Args:
         mapping: Fitted on the same labels.
         scores: (n,).
-        labels: (n,).
         weights: (n,).
 
     Returns:
-        The threshold, between the smallest score and just above the largest.
+        The threshold, within the range of the scores.
     """
-    share = float(weights @ labels / weights.sum())
+    share = float(weights @ mapping(scores) / weights.sum())
     low, high = float(scores.min()), float(np.nextafter(scores.max(), 2.0))
     for _ in range(60):  # the mapping rises: halve the range
         middle = (low + high) / 2
@@ -157,6 +157,8 @@ def threshold(mapping: Mapping, scores: Floats, labels: Bools, weights: Floats) 
             low = middle
         else:
             high = middle
+    if mapping.method == "platt":  # its probabilities do not tell scores beyond the clip apart
+        return min(max(high, 1.01 * _CLIP), 1 - 1.01 * _CLIP)
     return high
 
 
@@ -183,7 +185,7 @@ def cross_fit(
         if known.any() and not known.all():
             mapping = fit(scores[rest], known, weights[rest], method)
             p = mapping(scores[held])
-            d = (scores[held] >= threshold(mapping, scores[rest], known, weights[rest])).astype(np.float64)
+            d = (scores[held] >= threshold(mapping, scores[rest], weights[rest])).astype(np.float64)
         else:
             p = np.full(int(held.sum()), float(known.mean()) if len(known) else 0.5)
             d = (p >= 0.5).astype(np.float64)

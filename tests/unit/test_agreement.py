@@ -117,14 +117,35 @@ def test_the_threshold_lies_where_a_score_is_as_likely_from_either_kind() -> Non
     logits = np.where(labels, 1.0, -1.0) + generator.normal(0, 1, 20_000)  # equally likely at 0, whatever the share
     scores = 1 / (1 + np.exp(-(logits + 0.7)))  # and the judge is lenient
     for fit in (mapping.platt, mapping.isotonic):
-        found = mapping.threshold(fit(scores, labels, np.ones(20_000)), scores, labels, np.ones(20_000))
+        found = mapping.threshold(fit(scores, labels, np.ones(20_000)), scores, np.ones(20_000))
         assert np.log(found / (1 - found)) == pytest.approx(0.7, abs=0.15)
 
 
 def test_a_threshold_of_scores_that_say_nothing_stays_among_them() -> None:
     labels, weights = np.repeat([True, False], 20), np.ones(40)
     for scores in (np.tile([0.3, 0.6], 20), np.repeat([0.3, 0.6], 20)):
-        assert 0.3 <= mapping.threshold(mapping.platt(scores, labels, weights), scores, labels, weights) < 0.61
+        assert 0.3 <= mapping.threshold(mapping.platt(scores, labels, weights), scores, weights) < 0.61
+
+
+def test_a_threshold_of_few_labels_of_one_kind_stays_among_the_scores() -> None:
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        scores, labels = generator.uniform(0.2, 0.9, 100), np.arange(100) >= 3
+        for right in (labels, ~labels):
+            fitted = mapping.platt(scores, right, np.ones(100))
+            if fitted.rises:
+                found = mapping.threshold(fitted, scores, np.ones(100))
+                assert scores.min() < found < scores.max()
+                assert (scores >= found).tolist() == (fitted(scores) >= fitted(np.array([found]))).tolist()
+
+
+def test_an_interval_of_a_few_samples_is_not_given() -> None:
+    d, y = np.ones(40, bool), np.arange(40) % 3 > 0
+    found = agreement.estimate(
+        lambda w: agreement.accuracy(agreement.confusion(d, y, w)), np.ones(40), np.arange(40) % 4
+    )
+    assert found.value is not None
+    assert found.low is None
 
 
 def test_a_cross_fit_of_scores_that_say_nothing_finds_nothing() -> None:

@@ -18,7 +18,7 @@ from gpueval.calibration.fit import calibrate
 from gpueval.calibration.run import calibrate_run, sample_rows
 from gpueval.cli.main import cli
 from gpueval.errors import DataError, PrerequisiteError, UsageError
-from gpueval.records import Cell
+from gpueval.records import Cell, State
 
 N = 240
 
@@ -258,3 +258,44 @@ def test_the_command_from_sample_to_table(run, tmp_path) -> None:
     assert outcome.exit_code == 0, outcome.output
     assert "may gate" in outcome.stdout
     assert isinstance(CliRunner().invoke(cli, ["calibrate", str(folder)]).exception, UsageError)
+
+
+def test_many_labels_of_few_samples_do_not_gate(run) -> None:
+    every = labels.items(run().folder, "faithfulness", "claim")
+    few = [labels.Item(f"s{i % 4}", i, item.text, item.score) for i, item in enumerate(every)]
+    some = [labels.Label(i, is_right(i), 1.0) for i in range(N)]
+    assert calibrate(every, some, "claim", 0.5).ruling == "may gate"
+    one = calibrate(few, some, "claim", 0.5)
+    assert one.ruling == "advisory"
+    assert "4 samples; 20 are needed" in one.reason
+
+
+def test_a_long_context_and_an_id_like_a_formula_come_back_from_the_file(scripted, tmp_path) -> None:
+    samples = [{"id": f"=s{i}", "answer": f"claim {i}.", "contexts": ["x" * 200_000]} for i in range(12)]
+    folder = gpueval.evaluate(samples, judge=scripted(), metrics=["faithfulness"], out=tmp_path / "r").folder
+    sample_rows(folder, 12, "faithfulness", "claim", tmp_path / "labels.csv")
+    rows = rows_of(tmp_path / "labels.csv")
+    assert all(row["id"].startswith("'=s") and len(row["evidence"]) < 32_767 for row in rows)
+    for i, row in enumerate(rows):
+        row["label"] = str(i % 2)
+    with (tmp_path / "labels.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, labels.COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+    found = calibrate_run(folder, tmp_path / "labels.csv", "faithfulness", tmp_path / "c.json")
+    assert found.metrics["faithfulness"].n_labels == 12
+
+
+def test_an_answer_with_missing_verdicts_neither_passes_nor_is_labelled() -> None:
+    one = record.MetricCalibration("answer", 1, 1, 0, 1, "platt", 0.5, {}, {}, {}, "advisory", "", slope=1.0)
+    partial = Cell(0.3, State.PARTIAL, 0.3, 1.0)
+    assert apply.cell(partial, one) == partial
+    assert apply.cell(Cell(0.9), one).detail["passes"] is True
+
+
+def test_looking_at_another_metric_keeps_the_runs_calibration(run, calibrated, scripted) -> None:
+    result, path = calibrated
+    gpueval.rescore(result.folder, calibration=path)
+    gpueval.rescore(result.folder, metrics=["exact_match"])
+    again = gpueval.rescore(result.folder, metrics=["faithfulness"])
+    assert any("may gate" in text for text in again.warnings)

@@ -8,8 +8,8 @@ from gpueval.judge.plan import Keys
 from gpueval.judge.reader import StoredReader
 from gpueval.judge.run import Bench, judge_window
 from gpueval.judge.store import Store
-from gpueval.metrics import choose
-from gpueval.records import Completion, Passage, State
+from gpueval.metrics import METRICS, choose, score
+from gpueval.records import Claims, Completion, Evidence, Judgments, Need, Passage, State, Verdict
 from gpueval.scoring import score_sample
 
 
@@ -311,3 +311,26 @@ def test_every_field_of_a_sample_reaches_the_prompts(cells, sample, scripted) ->
     for kind, texts in {"support": ("Q-text", "C-text"), "useful": ("Q-text", "C-text", "R-text")}.items():
         asked = ["".join(request.parts) for request in engine.requests if request.ask.kind == kind]
         assert any(all(text in prompt for text in texts) for prompt in asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "need"),
+    [("blending", Need.ANSWER_BY_SOURCE), ("noise_sensitivity_relevant", Need.REFERENCE_BY_CHUNK)],
+)
+def test_a_column_that_failed_alone_is_the_cells_state(sample, name, need) -> None:
+    first, second, claim = (
+        "Jane Austen wrote Emma.",
+        "Mary Shelley wrote Frankenstein.",
+        "Jane Austen wrote Frankenstein.",
+    )
+    contexts = tuple(Passage(text, source=text[:4]) for text in (first, second))
+    asked = sample(answer=claim, reference="Nobody.", contexts=contexts)
+    rows = {n: (Verdict(0.1),) for n in Need}
+    rows |= {n: (Verdict(0.9), Verdict(0.1)) for n in (Need.ANSWER_BY_CHUNK, Need.REFERENCE_BY_CHUNK)}
+    if name == "blending":
+        rows[Need.ANSWER_BY_CHUNK] = (Verdict(0.1), Verdict(0.1))
+    rows[need] = tuple(Verdict(None, State.TIMEOUT, 0.0) for _ in rows[need])
+    evidence = {"answer": ((Evidence(0, first, 0.5), Evidence(1, second, 0.5)),)}
+    claims = {"answer": Claims((claim,)), "reference": Claims(("Nobody.",))}
+    cell = score(METRICS[name], asked, Judgments(claims, rows, evidence=evidence))
+    assert (cell.value, cell.state) == (None, State.TIMEOUT)

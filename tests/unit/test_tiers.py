@@ -118,3 +118,17 @@ def test_a_calibration_knows_the_tiers_and_measures_each(scripted, sample, tmp_p
     without = gpueval.evaluate(asked, judge=judge, metrics=["faithfulness"], out=tmp_path / "other")
     with pytest.raises(UsageError, match="another checker"):
         gpueval.rescore(without.folder, calibration=path)
+
+
+def test_a_live_run_with_checker_and_judge_takes_the_calibration_of_one(scripted, checker, samples, tmp_path) -> None:
+    run = gpueval.evaluate(samples, judge=scripted(), checker=checker, metrics=["faithfulness"], out=tmp_path / "one")
+    ids = [sample.id for sample in samples]
+    lines = "\n".join(f"{name},0,{i % 2}" for i, name in enumerate(ids))
+    (tmp_path / "labels.csv").write_text(f"id,claim,label\n{lines}\n")
+    path = tmp_path / "c.json"
+    gpueval.calibrate(run.folder, tmp_path / "labels.csv", out=path)
+    record = json.loads(path.read_text())
+    record["metrics"]["faithfulness"]["slope"] = 1.0
+    path.write_text(json.dumps(record))
+    live = {"judge": scripted(), "checker": checker, "metrics": ["faithfulness"], "calibration": path}
+    assert gpueval.evaluate(samples, out=tmp_path / "two", **live).warnings
