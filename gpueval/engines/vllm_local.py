@@ -17,6 +17,7 @@ from typing import Any
 from gpueval.engines.guard import Guard, descendants
 from gpueval.engines.prompt_tokens import PromptTokens, summed
 from gpueval.engines.quiet import output_to, stay_offline
+from gpueval.engines.vllm_server import CPU_BLOCK_TOKENS
 from gpueval.errors import EngineDied, EngineError, GpuevalError
 from gpueval.fingerprint import model_digest
 from gpueval.lazy import require
@@ -24,9 +25,6 @@ from gpueval.machine import cores
 from gpueval.records import Completion, Request, State
 
 _FLOOR_LOGPROB = -9000.0
-_CPU_BLOCK_TOKENS = 32
-"""Smallest KV block of vLLM's CPU attention; its default of 128 never caches a shorter shared prefix."""
-
 _QUEUED_PER_SEQUENCE = 2
 _WATCH_INTERVAL_S = 0.5
 
@@ -105,7 +103,7 @@ class VllmLocal:
             **given,
         }
         if cpu:
-            options |= {"enforce_eager": True, "block_size": _CPU_BLOCK_TOKENS}
+            options |= {"enforce_eager": True, "block_size": CPU_BLOCK_TOKENS}
         elif memory_fraction is not None:
             options["gpu_memory_utilization"] = memory_fraction
         before = set(descendants())
