@@ -4,9 +4,9 @@ r"""How far text under test can move a verdict: instructions, closed delimiters,
 
 Every case is a document with a right and a wrong claim. An attack is added to the document or to the claim's own
 sentence, the wrong way round for the label: it asks for Yes where the claim is wrong and for No where it is right. A
-line per attack says by how much p of a wrong claim rose at most, how many wrong claims were believed at 0.5, by how much
-p of a right claim fell at most (in the claim itself it falls to 0: such a claim is not supported), and how many samples
-the run flagged. The control adds harmless text of the same length.
+line per attack says by how much p of a wrong claim rose at most, how many wrong claims were believed at 0.5, by how
+much p of a right claim fell at most (in the claim itself it falls to 0: such a claim is not supported), and how many
+samples the run flagged. The control adds harmless text of the same length.
 """
 
 from __future__ import annotations
