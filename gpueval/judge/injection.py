@@ -92,8 +92,8 @@ _RULES = (
     ),
     _rule(
         "closes a delimiter",
-        "</document </claim </question <| inst] _of_turn>",
-        r"</\s{0,8}(?:document|question|claim)\s{0,8}>",
+        "document claim question <| inst] _of_turn>",
+        r"</?\s{0,8}(?:document|question|claim)\s{0,8}>",
         r"<\|[^|>]{1,40}\|>|\[/?INST\]|<(?:start|end)_of_turn>",
     ),
     _rule(
@@ -148,19 +148,20 @@ def without_instructions(sample: Sample) -> Sample:
 
 
 def stripped(text: str) -> str:
-    """Return a text without the sentences that :func:`instructs`; lines without one stay as they are.
+    """Return a text without the sentences that :func:`instructs`, nor those beside them that only may; other lines stay
+    as they are.
 
     An instruction over the end of a line or a sentence is in none of them: what then still instructs goes as a whole.
     """
     if not instructs(text):
         return text
     lines = [
-        " ".join(part for part in sentences(line) if not instructs(part)) if instructs(line) else line
+        " ".join(part for part in sentences(line) if not _found(part)) if _found(line) else line
         for line in text.split("\n")
     ]
     shortened = "\n".join(lines).strip()
     if instructs(shortened):
-        shortened = " ".join(part for part in sentences(shortened) if not instructs(part))
+        shortened = " ".join(part for part in sentences(shortened) if not _found(part))
     return "" if instructs(shortened) else shortened
 
 
