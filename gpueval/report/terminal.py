@@ -10,7 +10,7 @@ from rich.table import Table
 
 from gpueval.records import State, Summary
 from gpueval.report.gate import Check
-from gpueval.report.tables import print_notes
+from gpueval.report.tables import print_notes, widen
 from gpueval.units import score
 
 
@@ -21,6 +21,7 @@ def show(
     warnings: Sequence[str],
 ) -> None:
     """Print the table of metrics, one table per group, and the remarks."""
+    widen(console)
     console.print(_table(metrics))
     if groups:
         console.print(_group_table(groups, metrics))
