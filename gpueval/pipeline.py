@@ -30,14 +30,14 @@ from gpueval.engines.base import Embedder, Engine
 from gpueval.errors import DataError, GpuevalError, UsageError
 from gpueval.fingerprint import text_digest
 from gpueval.judge import prompts
-from gpueval.judge.assemble import ALIGNED, BY_EMBEDDER_ALONE, CHECKED, SIMILAR
+from gpueval.judge.assemble import ALIGNED, BY_EMBEDDER_ALONE, SIMILAR
 from gpueval.judge.plan import Keys
 from gpueval.judge.reader import StoredReader
 from gpueval.judge.run import Bench, Progress
 from gpueval.judge.sentences import sentences
 from gpueval.judge.store import Store
 from gpueval.metrics import DEFAULT, Metric, choose
-from gpueval.records import Sample
+from gpueval.records import SUPPORT_NEEDS, Sample
 from gpueval.report.markdown import markdown
 from gpueval.run_folder import (
     locked,
@@ -107,9 +107,10 @@ def evaluate(
         for stale in ("summary.json", "report.md", "scores.jsonl"):  # a gate must not pass on an earlier result
             (folder / stale).unlink(missing_ok=True)
         needs = {need for metric in chosen for need in metric.needs}
-        checks = checker is not None and bool(needs & CHECKED)
-        alone = checks and judge is None and config.claims == "sentences" and not needs - BY_EMBEDDER_ALONE - CHECKED
-        judged = not alone and bool(needs - BY_EMBEDDER_ALONE)
+        checks = checker is not None and bool(needs & SUPPORT_NEEDS)
+        of_judge = needs - BY_EMBEDDER_ALONE
+        alone = checks and judge is None and config.claims == "sentences" and of_judge <= SUPPORT_NEEDS
+        judged = not alone and bool(of_judge)
         with ExitStack() as stack:
             engine: Engine | None = None
             embed: Embedder | None = None
@@ -226,8 +227,8 @@ def rescore(
         if calibration:
             calibrated = record.read(Path(calibration))
         facts["settings"]["metrics"] = list(config.metrics)
-        if calibration or (calibrated and set(calibrated.metrics) & set(config.metrics)) or calibration is False:
-            _take(calibrated, facts)  # the run's own is kept while other metrics are looked at
+        if not own or (calibrated and calibrated.metrics.keys() & set(config.metrics)):
+            _take(calibrated, facts)  # else the run's own is kept while other metrics are looked at
         result = score_folder(folder, chosen, bench, config.window_samples, facts.get("data_warnings", {}), calibrated)
         facts["settings"]["threshold"] = config.threshold
         write_json(folder / "run.json", facts)

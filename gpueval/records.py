@@ -78,6 +78,10 @@ class Need(StrEnum):
     """Token by token: each one's most similar token on the other side, answer against reference."""
 
 
+SUPPORT_NEEDS = frozenset(need for need in Need if need.startswith(("answer/", "reference/")))
+"""Columns of the support matrix: verdicts on claims."""
+
+
 class Passage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One retrieved chunk. ``source`` names the document it was cut from."""
 

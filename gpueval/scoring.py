@@ -91,14 +91,18 @@ def score_folder(
         n_total = sum(1 for _ in file)
     with partial.open("wb") as file:
         for window in sample_windows(folder / "samples.jsonl", window_samples):
-            read = [without_instructions(sample) for sample in window] if bench.guard else window
-            for original, sample, judgments in zip(window, read, judge_window(read, metrics, bench), strict=True):
+            noted = [suspicions(sample) for sample in window]
+            read = [
+                without_instructions(sample) if bench.guard and found else sample
+                for sample, found in zip(window, noted, strict=True)
+            ]
+            for sample, suspicious, judgments in zip(read, noted, judge_window(read, metrics, bench), strict=True):
                 cells = score_sample(sample, judgments, metrics, of_metric)
                 table.add(cells, sample.group)
                 line: dict[str, Any] = {"id": sample.id, "scores": _plain(cells)}
                 if unstable := [name for name, cell in cells.items() if any("unstable" in c for c in cell.claims)]:
                     line["unstable"], n_unstable = unstable, n_unstable + 1
-                if suspicious := suspicions(original):
+                if suspicious:
                     line["suspicious"], n_suspicious = suspicious, n_suspicious + 1
                 file.write(encoder.encode(line) + b"\n")
             n_done += len(window)

@@ -6,20 +6,17 @@ import msgspec
 import numpy as np
 
 from gpueval.calibration.record import MetricCalibration
-from gpueval.records import Cell, Judgments, State, Verdict
+from gpueval.records import SUPPORT_NEEDS, Cell, Judgments, State, Verdict
 from gpueval.stats.mapping import Mapping
 
 
 def judgments(found: Judgments, calibration: MetricCalibration) -> Judgments:
     """Map the probabilities of claims and the threshold; decisions are those at the calibrated threshold.
 
-    Only verdicts on claims change (needs whose name begins with a side): similarities and usefulness were not labelled.
+    Only verdicts on claims change: similarities and usefulness were not labelled.
     """
     g = calibration.mapping
-    verdicts = {
-        need: _mapped(row, g) if need.startswith(("answer/", "reference/")) else row
-        for need, row in found.verdicts.items()
-    }
+    verdicts = {need: _mapped(row, g) if need in SUPPORT_NEEDS else row for need, row in found.verdicts.items()}
     return msgspec.structs.replace(found, verdicts=verdicts, threshold=_one(g, calibration.threshold))
 
 

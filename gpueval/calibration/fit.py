@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpueval.calibration.labels import Item, Label
-from gpueval.calibration.record import Figure, MetricCalibration, Ruling, Unit
+from gpueval.calibration.record import MetricCalibration, Ruling, Unit
 from gpueval.stats import agreement, corrected, mapping
 from gpueval.stats.agreement import Bools, Estimate, Floats
 
@@ -55,19 +55,17 @@ def calibrate(
     _, clusters = np.unique([every[row].id for row in rows], return_inverse=True)
     clusters = clusters.astype(np.int64)
 
-    def measured(decisions: Floats | Bools, probabilities: Floats, errors: Floats) -> dict[str, Figure]:
-        def of(figure: Callable[[agreement.Confusion], Floats]) -> Figure:
-            return _figure(
-                agreement.estimate(lambda w: figure(agreement.confusion(decisions, right, w)), weights, clusters)
-            )
+    def measured(decisions: Floats | Bools, probabilities: Floats, errors: Floats) -> dict[str, Estimate]:
+        def of(figure: Callable[[agreement.Confusion], Floats]) -> Estimate:
+            return agreement.estimate(lambda w: figure(agreement.confusion(decisions, right, w)), weights, clusters)
 
         found = {name: of(figure) for name, figure in _FIGURES.items()}
-        found["brier"] = _figure(agreement.estimate(lambda w: (w @ errors) / w.sum(axis=1), weights, clusters))
+        found["brier"] = agreement.estimate(lambda w: (w @ errors) / w.sum(axis=1), weights, clusters)
         gap = agreement.calibration_error(probabilities, right, weights[None])
-        return found | {"calibration_error": Figure(float(gap[0]))}
+        return found | {"calibration_error": Estimate(float(gap[0]))}
 
     untouched = measured(scores >= run_threshold, scores, (scores - right) ** 2)
-    untouched["auc"] = _figure(agreement.estimate(lambda w: agreement.auc(scores, right, w), weights, clusters))
+    untouched["auc"] = agreement.estimate(lambda w: agreement.auc(scores, right, w), weights, clusters)
     crossed = mapping.cross_fit(scores, right, weights, clusters, seed=seed)
     cross_fitted = measured(crossed.decisions, crossed.probabilities, crossed.squared_errors)
     fitted = mapping.fit(scores, right, weights, mapping.method_for(len(right)))
@@ -94,7 +92,7 @@ def calibrate(
         threshold=mapping.threshold(fitted, scores, weights),
         untouched=untouched,
         cross_fitted=cross_fitted,
-        rate={name: _figure(found) for name, found in rate.items()},
+        rate=rate,
         ruling=ruling,
         reason=reason,
         slope=fitted.slope,
@@ -105,15 +103,15 @@ def calibrate(
     )
 
 
-def _tier(p: Floats, right: Bools, weights: Floats, clusters: NDArray[np.int64]) -> dict[str, Figure]:
+def _tier(p: Floats, right: Bools, weights: Floats, clusters: NDArray[np.int64]) -> dict[str, Estimate]:
     at_half = agreement.estimate(
         lambda w: agreement.balanced_accuracy(agreement.confusion(p >= 0.5, right, w)), weights, clusters
     )
     area = agreement.estimate(lambda w: agreement.auc(p, right, w), weights, clusters)
-    return {"auc": _figure(area), "balanced_accuracy": _figure(at_half)}
+    return {"auc": area, "balanced_accuracy": at_half}
 
 
-def _rule(n: int, n_right: int, n_samples: int, auc: Figure, cross_fitted: dict[str, Figure]) -> tuple[Ruling, str]:
+def _rule(n: int, n_right: int, n_samples: int, auc: Estimate, cross_fitted: dict[str, Estimate]) -> tuple[Ruling, str]:
     """Rule what a metric may be used for.
 
     * not usable: the interval of the AUC reaches down to 0.5, so the judge may be guessing;
@@ -136,11 +134,7 @@ def _rule(n: int, n_right: int, n_samples: int, auc: Figure, cross_fitted: dict[
     return "may gate", told
 
 
-def _told(figure: Figure) -> str:
+def _told(figure: Estimate) -> str:
     if figure.value is None:
         return "undefined"
     return f"{figure.value:.3f}" + ("" if figure.low is None else f" ({figure.low:.3f} – {figure.high:.3f})")
-
-
-def _figure(found: Estimate) -> Figure:
-    return Figure(found.value, found.low, found.high)

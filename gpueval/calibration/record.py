@@ -10,19 +10,12 @@ import msgspec
 
 from gpueval.errors import DataError, UsageError
 from gpueval.stats import mapping
+from gpueval.stats.agreement import Estimate
 
 FORMAT = 1
 
 Unit = Literal["claim", "answer"]
 Ruling = Literal["may gate", "advisory", "not usable"]
-
-
-class Figure(msgspec.Struct, frozen=True):
-    """A figure with its 95 % interval; null where undefined."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
 
 
 class MetricCalibration(msgspec.Struct, frozen=True):
@@ -49,16 +42,16 @@ class MetricCalibration(msgspec.Struct, frozen=True):
     n_samples: int
     method: mapping.Method
     threshold: float
-    untouched: dict[str, Figure]
-    cross_fitted: dict[str, Figure]
-    rate: dict[str, Figure]
+    untouched: dict[str, Estimate]
+    cross_fitted: dict[str, Estimate]
+    rate: dict[str, Estimate]
     ruling: Ruling
     reason: str
     slope: float = 0.0
     intercept: float = 0.0
     x: tuple[float, ...] = ()
     y: tuple[float, ...] = ()
-    tiers: dict[str, dict[str, Figure]] = {}
+    tiers: dict[str, dict[str, Estimate]] = {}
 
     @property
     def mapping(self) -> mapping.Mapping:

@@ -26,6 +26,7 @@ from typing import Any, Literal, get_args
 
 from gpueval.engines.quiet import output_to, stay_offline
 from gpueval.engines.text_encoder import batches
+from gpueval.engines.transformers_local import best_device
 from gpueval.errors import EngineError, PrerequisiteError, UsageError
 from gpueval.fingerprint import model_digest
 from gpueval.lazy import require
@@ -93,8 +94,7 @@ class EncoderChecker:
                 model = getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
             except (OSError, ValueError) as error:
                 raise EngineError(f"transformers cannot load {folder}: {error}") from error
-        cuda = torch.cuda.is_available()
-        self._device = device or ("cuda" if cuda else "mps" if torch.backends.mps.is_available() else "cpu")
+        self._device = device or best_device(torch)
         self._model = model.to(self._device).eval()
         self._sentences = sentences
         self._right = _supported_index(config) if self.format == "pair" else 1

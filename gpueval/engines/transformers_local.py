@@ -48,7 +48,7 @@ class TransformersLocal:
         stay_offline()
         self._torch = torch = require("torch", "transformers")
         transformers = require("transformers", "transformers")
-        self._device = device or _best_device(torch)
+        self._device = device or best_device(torch)
         dtype = torch.float32 if self._device == "cpu" else torch.float16
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -150,7 +150,8 @@ class TransformersLocal:
             )
 
 
-def _best_device(torch: Any) -> str:
+def best_device(torch: Any) -> str:
+    """Return the device that torch would best run on: ``cuda``, ``mps`` or ``cpu``."""
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"

@@ -19,10 +19,6 @@ SIMILAR = BY_EMBEDDER_ALONE | {Need.SIMILAR_QUESTIONS}
 ALIGNED = frozenset({Need.ANSWER_BY_ALL, Need.REFERENCE_BY_ALL})
 """Needs whose claims get evidence by tokens where there is an embedding model."""
 
-CHECKED = frozenset(need for need in Need if need.startswith(("answer/", "reference/")))
-"""Needs that a checker can answer: is a claim supported by a passage?"""
-
-
 Band = tuple[float, float] | None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 
-from gpueval.calibration.record import Calibration, Figure, MetricCalibration
+from gpueval.calibration.record import Calibration, MetricCalibration
 from gpueval.report.tables import new_table, print_line
+from gpueval.stats.agreement import Estimate
 from gpueval.units import score
 
 _NAMES = {
@@ -62,7 +63,7 @@ def _fitted(metric: MetricCalibration) -> str:
     return f"right from {what} {metric.threshold:.3f} on; {form}"
 
 
-def _cells(figure: Figure | None) -> tuple[str, str]:
+def _cells(figure: Estimate | None) -> tuple[str, str]:
     if figure is None:
         return "", ""
     return score(figure.value), "" if figure.low is None else f"{score(figure.low)} – {score(figure.high)}"

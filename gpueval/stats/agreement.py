@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpueval.stats.intervals import RESAMPLES
 from gpueval_kernels.bootstrap.reference import draws
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-RESAMPLES = 2000
 _BLOCK_CELLS = 1 << 21
-_FEWEST_CLUSTERS = 5
+FEWEST_CLUSTERS = 5
 """Samples below which drawing samples says nothing about their spread."""
 
 _DEFINED_SHARE = 0.9
@@ -150,7 +150,7 @@ def estimate(
     (value,) = figure(weights[None, :]).tolist()
     members = np.arange(len(weights)) if clusters is None else clusters
     n_clusters = int(members.max()) + 1
-    if n_clusters < _FEWEST_CLUSTERS:
+    if n_clusters < FEWEST_CLUSTERS:
         return Estimate(None if np.isnan(value) else value)
     block = max(1, _BLOCK_CELLS // max(n_clusters, len(weights)))
     found: list[Floats] = []

@@ -8,9 +8,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from gpueval.stats.agreement import Bools, Estimate, Floats
+from gpueval.stats.agreement import FEWEST_CLUSTERS, Bools, Estimate, Floats
 
-_FEWEST_CLUSTERS = 5
 _LEAST_INFORMATION = 0.05
 """Smallest sensitivity + specificity - 1 that can be divided by: below, the judge tells right and wrong not apart."""
 
@@ -91,7 +90,7 @@ def by_prediction(
         clusters: (n,) sample of each labelled row.
         level: Confidence level.
     """
-    if len(np.unique(clusters)) < _FEWEST_CLUSTERS or not len(predicted):
+    if len(np.unique(clusters)) < FEWEST_CLUSTERS or not len(predicted):
         return Estimate(None)
     f, y, w = predicted[rows], labels.astype(np.float64), weights / weights.sum()
     n, n_units = _effective(weights), len(predicted)
