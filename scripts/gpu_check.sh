@@ -25,5 +25,5 @@ print(f"{torch.cuda.get_device_name()}, sm_{''.join(map(str, torch.cuda.get_devi
 PY
 
 GPUEVAL_GPU_CHECK=1 "$python" -m pytest tests/ops --confcutdir=tests/ops -p no:cacheprovider -W default || failed=1
-"$python" benchmarks/kernels.py --device cuda ${1:+--out "$1"} || failed=1
+"$python" benchmarks/kernel_speed.py --device cuda ${1:+--out "$1"} || failed=1
 exit $failed

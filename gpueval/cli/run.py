@@ -19,7 +19,7 @@ from gpueval.report.terminal import show
 
 @click.command()
 @click.argument("samples", type=click.Path(path_type=Path))
-@click.option("--judge", help="Model folder, URL of an OpenAI-compatible server (…/v1), or scripted:RULES.jsonl.")
+@click.option("--judge", help="Model folder, URL of an OpenAI-compatible server (…/v1; several: URL,URL), or scripted:RULES.jsonl.")
 @click.option("--embedder", help="Sentence-transformers folder, for metrics that compare meanings.")
 @click.option("--checker", help="Folder of an encoder that checks claims before the judge, or without one alone.")
 @click.option(
@@ -69,7 +69,7 @@ from gpueval.report.terminal import show
 )
 @click.option("--tensor-parallel", type=click.IntRange(1), help="GPUs for the judge.  [default: the fewest that fit]")
 @click.option("--force", is_flag=True, help="Start a judge even when the sizing says it does not fit.")
-@click.option("--concurrency", type=click.IntRange(1), help="Requests in flight to a server.  [default: 64]")
+@click.option("--concurrency", type=click.IntRange(1), help="Most requests in flight to a server.  [default: 256]")
 @click.option(
     "--timeout",
     "timeout_s",

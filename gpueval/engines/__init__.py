@@ -24,7 +24,8 @@ def start(
     """Start the engine that a judge's name asks for.
 
     Args:
-        judge: A model folder, the URL of an OpenAI-compatible server, or ``scripted:RULES.jsonl``.
+        judge: A model folder, the URL of an OpenAI-compatible server (or several, separated by commas), or
+            ``scripted:RULES.jsonl``.
         engine: ``vllm`` (default) or ``transformers`` for a folder; elsewhere it follows from the name.
         options: Arguments of the engine.
         log: File for what model libraries print; None leaves it on the terminal.
@@ -36,8 +37,8 @@ def start(
     """
     chosen = dict(options or {})
     if judge.startswith(("http://", "https://")):
-        server: Engine = load(ENGINES["openai"])(judge, **chosen)
-        return server
+        servers: list[Engine] = [load(ENGINES["openai"])(url.strip(), **chosen) for url in judge.split(",")]
+        return servers[0] if len(servers) == 1 else as_one(servers)
     if judge.startswith("scripted:"):
         scripted: Engine = load(ENGINES["scripted"])(Path(judge.removeprefix("scripted:")))
         return scripted
@@ -52,6 +53,16 @@ def start(
 
     recovering: Engine = load("gpueval.engines.recovery:Recovering")(begin)
     return recovering
+
+
+def as_one(members: Sequence[Engine]) -> Engine:
+    """Make one engine of several; see :class:`gpueval.engines.balanced.Balanced`.
+
+    Raises:
+        UsageError: They differ in what decides a reply.
+    """
+    made: Engine = load("gpueval.engines.balanced:Balanced")(members)
+    return made
 
 
 def start_embedder(folder: str, device: str | None = None, log: Path | None = None) -> Embedder:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from gpueval.records import Completion, Request
+
+RUNAWAY = {"max_pattern_size": 32, "min_pattern_size": 1, "min_count": 8}
+"""A generation that says the same up to 32 tokens eight times in a row never ends: vLLM cuts it there."""
 
 
 class Engine(Protocol):
@@ -26,10 +29,11 @@ class Engine(Protocol):
         """Tokens of a text; may overestimate, never underestimate."""
         ...
 
-    def run(self, requests: Sequence[Request]) -> Iterator[Completion]:
+    def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Answer requests: one completion each, in any order, yielded as soon as it is there.
 
-        A request that fails is a completion with a ``failure``, not an exception.
+        Requests are taken as there is room for them. An iterator that ends may have more later: it is asked again as
+        long as something is being answered. A request that fails is a completion with a ``failure``, not an exception.
 
         Raises:
             EngineDied: The process that computes is gone; what was yielded before stands.

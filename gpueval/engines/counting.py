@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpueval.records import Completion, Request
@@ -38,7 +38,7 @@ class Counting:
         """Estimate from the bytes."""
         return round(len(text.encode("utf-8", "surrogatepass")) / _BYTES_PER_TOKEN)
 
-    def run(self, requests: Sequence[Request]) -> Iterator[Completion]:
+    def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Count in order."""
         for request in requests:
             pieces = (request.ask.system, *request.parts)

@@ -1,7 +1,7 @@
 """Any OpenAI-compatible chat server: vLLM's own, llama.cpp's, a gateway.
 
-Many requests are in flight at once; each call has its own deadline; 429, 5xx and dropped connections are tried again
-after a growing pause (or the one the server names). Nothing is ever timed per sample.
+As many requests are in flight as the server keeps up with; each call has its own deadline; 429, 5xx, broken replies and
+dropped connections are tried again after a growing pause (or the one the server names). Nothing is ever timed per sample.
 """
 
 from __future__ import annotations
@@ -12,18 +12,30 @@ import os
 import queue
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from math import exp
 from typing import Any
 
-from gpueval.errors import EngineError
+from gpueval.engines.base import RUNAWAY
+from gpueval.engines.pace import Pace
+from gpueval.errors import EngineDied, EngineError
 from gpueval.lazy import require
 from gpueval.records import Completion, Request, State
 
 _TOP_LOGPROBS = 20
 _DEFAULT_CONTEXT_TOKENS = 8192
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
-_OPTIONS = ("chat_template_kwargs", "response_format", "top_logprobs", "logprobs")
+_BUSY_TRIES = 20
+"""Tries of a call that the server only puts off (429); with the longest pause, ten minutes."""
+
+_DEAD_AFTER = 16
+"""Calls in a row that the server failed for good before it counts as gone."""
+
+_OPTIONS = ("chat_template_kwargs", "response_format", "top_logprobs", "logprobs", "repetition_detection")
+_LOOK_S = 0.2
+_THERE_S = 10.0
+_CUT = ("length", "repetition")
 _WORD = re.compile(r"[a-zA-Z]+")
 
 
@@ -32,14 +44,16 @@ class OpenAIServer:
 
     Verdicts read the label probabilities from ``top_logprobs``; a server that gives none still answers with a word,
     which counts as probability 1 (``facts`` says how often). Grammar and thinking switches are left out for servers
-    that refuse them.
+    that refuse them. The name of the model, and the path that vLLM gives for it, identify a server's replies: another
+    port or machine with the same model goes on with what is stored.
 
     Args:
         base_url: For example ``http://127.0.0.1:8000/v1``.
         model: Model name; None takes the first that the server lists.
-        concurrency: Requests in flight.
+        concurrency: Most requests in flight; fewer while the server does not keep up, see
+            :class:`~gpueval.engines.pace.Pace`.
         timeout_s: Deadline of one call, in seconds.
-        retries: Further tries of a call after the first.
+        retries: Further tries of a call that broke, after the first.
         max_model_len: Longest prompt with reply, in tokens; None asks the server, else 8,192.
 
     Raises:
@@ -52,7 +66,7 @@ class OpenAIServer:
         base_url: str,
         *,
         model: str | None = None,
-        concurrency: int = 64,
+        concurrency: int = 256,
         timeout_s: float = 120.0,
         retries: int = 4,
         max_model_len: int | None = None,
@@ -80,8 +94,9 @@ class OpenAIServer:
         entry = listed[names.index(self._model)]
         limit = getattr(entry, "max_model_len", None) or _DEFAULT_CONTEXT_TOKENS
         self.max_prompt_tokens = min(max_model_len or limit, limit)
-        self.fingerprint = f"openai:{self._base_url}:{self._model}"
-        self._concurrency = concurrency
+        self.fingerprint = f"openai:{self._model}:{getattr(entry, 'root', None) or ''}"
+        self._timeout_s = timeout_s
+        self._pace = Pace(concurrency, timeout_s)
         self._refused: set[str] = set()
         self._n_without_logprobs = 0
 
@@ -104,18 +119,25 @@ class OpenAIServer:
             "model": self._model,
             "fingerprint": self.fingerprint,
             "max_model_len": self.max_prompt_tokens,
-            "concurrency": self._concurrency,
+            "server": self._base_url,
+            "concurrency_reached": self._pace.limit,
             "n_verdicts_without_probabilities": self._n_without_logprobs,
         }
 
     def close(self) -> None:
         """Nothing to give back: each run closes its own connections."""
 
-    def run(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Send all requests, ``concurrency`` at a time, and yield replies as they come."""
+    def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
+        """Send all requests, as many at a time as the server keeps up with, and yield replies as they come.
+
+        Raises:
+            EngineDied: The server cannot be reached any more, or :data:`_DEAD_AFTER` calls in a row broke for good;
+                these calls count as unanswered.
+            EngineError: It refuses the key.
+        """
         replies: queue.Queue[Completion | BaseException | None] = queue.Queue()
         stop = threading.Event()
-        worker = threading.Thread(target=self._work, args=(requests, replies, stop), daemon=True)
+        worker = threading.Thread(target=self._work, args=(iter(requests), replies, stop), daemon=True)
         worker.start()
         try:
             while (reply := replies.get()) is not None:
@@ -128,54 +150,82 @@ class OpenAIServer:
 
     def _work(
         self,
-        requests: Sequence[Request],
+        waiting: Iterator[Request],
         replies: queue.Queue[Completion | BaseException | None],
         stop: threading.Event,
     ) -> None:
-        async def send() -> None:
-            waiting = iter(requests)
-            async with self._openai.AsyncOpenAI(**self._options) as client:
-
-                async def lane() -> None:
-                    for request in waiting:
-                        if stop.is_set():
-                            return
-                        replies.put(await self._ask(client, request))
-
-                lanes = [asyncio.create_task(lane()) for _ in range(min(self._concurrency, len(requests)))]
-                try:
-                    while not all(task.done() for task in lanes):
-                        await asyncio.wait(lanes, timeout=0.2, return_when=asyncio.FIRST_EXCEPTION)
-                        if stop.is_set() or any(task.done() and task.exception() for task in lanes):
-                            break
-                finally:
-                    for task in lanes:
-                        task.cancel()
-                    for result in await asyncio.gather(*lanes, return_exceptions=True):
-                        if isinstance(result, EngineError):
-                            raise result
-
         try:
-            asyncio.run(send())
+            asyncio.run(self._send(waiting, replies, stop))
         except BaseException as error:  # handed to the caller's thread
             replies.put(error)
         replies.put(None)
 
+    async def _send(
+        self,
+        waiting: Iterator[Request],
+        replies: queue.Queue[Completion | BaseException | None],
+        stop: threading.Event,
+    ) -> None:
+        running: set[asyncio.Task[Completion]] = set()
+        finished: asyncio.Queue[asyncio.Task[Completion]] = asyncio.Queue()
+        failed: list[Completion] = []
+        async with self._openai.AsyncOpenAI(**self._options) as client:
+            try:
+                while not stop.is_set():
+                    while len(running) < self._pace.limit and (request := next(waiting, None)) is not None:
+                        task = asyncio.create_task(self._ask(client, request))
+                        task.add_done_callback(finished.put_nowait)
+                        running.add(task)
+                    if not running:
+                        break
+                    try:
+                        task = await asyncio.wait_for(finished.get(), timeout=_LOOK_S)
+                    except TimeoutError:
+                        continue  # to see whether the caller still wants replies, or there is more to ask
+                    running.discard(task)
+                    completion = task.result()
+                    if completion.failure in (State.ENGINE_ERROR, State.TIMEOUT):
+                        failed.append(completion)
+                        if len(failed) >= _DEAD_AFTER or not await self._is_there(client):
+                            raise EngineDied(
+                                f"The server at {self._base_url} failed {len(failed)} calls in a row; the last: "
+                                f"{completion.message}",
+                                "What was answered is kept: mend the server and run the same command to go on.",
+                            )
+                    else:
+                        for reply in (*failed, completion):
+                            replies.put(reply)
+                        failed.clear()
+            finally:
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)
+        for reply in failed:
+            replies.put(reply)
+
+    async def _is_there(self, client: Any) -> bool:
+        try:
+            await asyncio.wait_for(client.models.list(), _THERE_S)
+        except (TimeoutError, self._openai.APIConnectionError):
+            return False
+        except self._openai.OpenAIError:
+            return True
+        return True
+
     async def _ask(self, client: Any, request: Request) -> Completion:
         openai = self._openai
-        pause_s, tries, bare = _FIRST_PAUSE_S, 0, False
+        pause_s, tries, busy, bare = _FIRST_PAUSE_S, 0, 0, False
         while True:
             arguments = self._arguments(request, bare=bare)
+            began = time.monotonic()
             try:
-                return self._read(request, await client.chat.completions.create(**arguments))
-            except openai.APITimeoutError as error:
-                return Completion(request.key, failure=State.TIMEOUT, message=str(error))
-            except (openai.RateLimitError, openai.InternalServerError, openai.APIConnectionError) as error:
-                tries += 1
-                if tries > self._retries:
-                    return Completion(request.key, failure=State.ENGINE_ERROR, message=str(error))
-                await asyncio.sleep(_named_pause_s(error) or pause_s)
-                pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
+                # The library's own deadline starts anew with every byte: a server that trickles would never miss it.
+                call = client.chat.completions.create(**arguments)
+                completion = self._read(request, await asyncio.wait_for(call, self._timeout_s))
+            except (TimeoutError, openai.APITimeoutError):
+                self._pace.strained(began, time.monotonic())
+                message = f"no reply within {self._timeout_s:g} s"
+                return Completion(request.key, failure=State.TIMEOUT, message=message)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 text = str(error)
                 if _overflowed(text):
@@ -190,7 +240,19 @@ class OpenAIServer:
             except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
                 raise EngineError(f"The server refuses the key: {error}", "Set OPENAI_API_KEY.") from error
             except (openai.OpenAIError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-                return Completion(request.key, failure=State.ENGINE_ERROR, message=f"{type(error).__name__}: {error}")
+                self._pace.strained(began, time.monotonic())
+                if isinstance(error, openai.RateLimitError):
+                    busy += 1
+                else:
+                    tries += 1
+                if tries > self._retries or busy > _BUSY_TRIES:
+                    message = f"{type(error).__name__}: {error}"
+                    return Completion(request.key, failure=State.ENGINE_ERROR, message=message)
+                await asyncio.sleep(_named_pause_s(error) or pause_s)
+                pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
+            else:
+                self._pace.served(began, time.monotonic())
+                return completion
 
     def _arguments(self, request: Request, *, bare: bool) -> dict[str, Any]:
         ask = request.ask
@@ -208,15 +270,18 @@ class OpenAIServer:
         if ask.schema and not bare and "response_format" not in self._refused:
             schema = {"name": ask.kind, "schema": json.loads(ask.schema), "strict": True}
             arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
-        if not bare and "chat_template_kwargs" not in self._refused:
-            arguments["extra_body"] = {"chat_template_kwargs": {"enable_thinking": False}}
+        extra: dict[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
+        if ask.schema:
+            extra["repetition_detection"] = RUNAWAY  # vLLM's; other servers leave it unread or name it as unknown
+        if not bare:
+            arguments["extra_body"] = {name: value for name, value in extra.items() if name not in self._refused}
         return arguments
 
     def _read(self, request: Request, response: Any) -> Completion:
         choice, usage = response.choices[0], response.usage
         text = choice.message.content or ""
         details = getattr(usage, "prompt_tokens_details", None)
-        finish = "length" if choice.finish_reason == "length" and not request.ask.labels else "stop"
+        finish = "length" if choice.finish_reason in _CUT and not request.ask.labels else "stop"
         labels = self._labels(request, choice, text) if request.ask.labels else ()
         return Completion(
             request.key,

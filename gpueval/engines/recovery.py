@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from gpueval.engines.base import Engine
 from gpueval.errors import EngineDied
 from gpueval.records import Completion, Request, State
 
-_FIRST_SUSPECTS = 1024
-
 
 class Recovering:
     """An engine that survives the death of the one it wraps.
 
-    After a death the unanswered requests near it are suspects: the first half of them runs on a new engine, then the
-    other half; a half that dies is halved again, so one poison request among n costs about log2(n) restarts. It ends
-    as ``engine_error`` with ``fatal`` set and is not asked again by a later run. A single suspect that dies twice is
-    needed for that: the first death may be chance.
+    After a death the requests that it had taken and not answered are suspects: the first half of them runs on a new
+    engine, then the other half; a half that dies is halved again, so one poison request among n costs about log2(n)
+    restarts. It ends as ``engine_error`` with ``fatal`` set and is not asked again by a later run. A single suspect that
+    dies twice is needed for that: the first death may be chance.
 
     Args:
         start: Makes an engine; called once here and once per death.
@@ -49,28 +47,30 @@ class Recovering:
         """Close the wrapped engine."""
         self._engine.close()
 
-    def run(self, requests: Sequence[Request]) -> Iterator[Completion]:
+    def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Answer every request; see the class."""
         yield from self._answer(requests, suspected=False)
 
-    def _answer(self, requests: Sequence[Request], *, suspected: bool) -> Iterator[Completion]:
-        answered: set[bytes] = set()
-        try:
-            for completion in self._engine.run(requests):
-                answered.add(completion.key)
-                yield completion
-        except EngineDied as death:
-            left = [request for request in requests if request.key not in answered]
-            self._restart(death)
-            if suspected and len(left) <= 1:
-                for request in left:
-                    yield Completion(request.key, failure=State.ENGINE_ERROR, message=death.message, fatal=True)
+    def _answer(self, requests: Iterable[Request], *, suspected: bool) -> Iterator[Completion]:
+        taken: dict[bytes, Request] = {}
+        rest = _Noted(requests, taken)
+        while True:
+            try:
+                for completion in self._engine.run(rest):
+                    taken.pop(completion.key, None)
+                    yield completion
                 return
-            near, others = left[:_FIRST_SUSPECTS], left[_FIRST_SUSPECTS:]
-            middle = len(near) // 2
-            for part, under_suspicion in ((near[:middle], True), (near[middle:], True), (others, False)):
-                if part:
-                    yield from self._answer(part, suspected=under_suspicion)
+            except EngineDied as death:
+                left = list(taken.values())
+                taken.clear()
+                self._restart(death)
+                if suspected and len(left) == 1:
+                    yield Completion(left[0].key, failure=State.ENGINE_ERROR, message=death.message, fatal=True)
+                else:
+                    middle = len(left) // 2
+                    for part in (left[:middle], left[middle:]):
+                        if part:
+                            yield from self._answer(part, suspected=True)
 
     def _restart(self, death: EngineDied) -> None:
         self._deaths += 1
@@ -82,3 +82,15 @@ class Recovering:
         print(f"gpueval: the engine died ({death.message}); starting it again", file=sys.stderr)
         self._engine.close()
         self._engine = self._start()
+
+
+class _Noted(Iterator[Request]):
+    """Requests, each noted when it is taken; may go on after its end, as the iterator below it may."""
+
+    def __init__(self, requests: Iterable[Request], taken: dict[bytes, Request]) -> None:
+        self._requests, self._taken = iter(requests), taken
+
+    def __next__(self) -> Request:
+        request = next(self._requests)
+        self._taken[request.key] = request
+        return request

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ class TransformersLocal:
         """Let go of the model."""
         del self._model
 
-    def run(self, requests: Sequence[Request]) -> Iterator[Completion]:
+    def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Answer in batches of similar length."""
         prompts = [(self._tokens.prompt(request), request) for request in requests]
         order = sorted(range(len(prompts)), key=lambda i: (bool(prompts[i][1].ask.schema), len(prompts[i][0])))

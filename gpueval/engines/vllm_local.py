@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from math import exp
 from pathlib import Path
 from typing import Any
 
+from gpueval.engines.base import RUNAWAY
 from gpueval.engines.guard import Guard, descendants
 from gpueval.engines.prompt_tokens import PromptTokens, summed
 from gpueval.engines.quiet import output_to, stay_offline
@@ -146,19 +147,17 @@ class VllmLocal:
         """Model, versions, limits and KV cache as vLLM set them up."""
         return self._facts
 
-    def run(self, requests: Sequence[Request]) -> Iterator[Completion]:
+    def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Feed the queue, keep it full, and yield each reply as its last token comes."""
         engine, waiting = self._engine, iter(requests)
         running: dict[str, Request] = {}
         most = self._max_running * _QUEUED_PER_SEQUENCE
-        exhausted = False
         dead = require("vllm.v1.engine.exceptions", "vllm").EngineDeadError
         try:
             while True:
-                while not exhausted and len(running) < most:
+                while len(running) < most:
                     request = next(waiting, None)
                     if request is None:
-                        exhausted = True
                         break
                     failed = self._add(request, running)
                     if failed is not None:
@@ -217,8 +216,12 @@ class VllmLocal:
             ids = sorted({token for group in self._tokens.label_ids(ask) for token in group})
             shared |= {"logprob_token_ids": ids, "detokenize": False}
         elif ask.schema:
-            structured = require("vllm.sampling_params", "vllm").StructuredOutputsParams
-            shared["structured_outputs"] = structured(json=ask.schema, disable_any_whitespace=True)
+            parameters = require("vllm.sampling_params", "vllm")
+            shared["structured_outputs"] = parameters.StructuredOutputsParams(
+                json=ask.schema, disable_any_whitespace=True
+            )
+            if hasattr(parameters, "RepetitionDetectionParams"):  # from vLLM 0.31 on
+                shared["repetition_detection"] = parameters.RepetitionDetectionParams(**RUNAWAY)
         params = self._vllm.SamplingParams(**shared)
         if len(self._params) < 4096:
             self._params[ask.kind, request.max_tokens] = params
@@ -235,7 +238,7 @@ class VllmLocal:
             request.key,
             text="" if request.ask.labels else reply.text,
             labels=labels,
-            finish="length" if reply.finish_reason == "length" and not request.ask.labels else "stop",
+            finish="stop" if request.ask.labels or reply.finish_reason == "stop" else "length",
             prompt_tokens=len(output.prompt_token_ids),
             cached_tokens=output.num_cached_tokens or 0,
             output_tokens=len(reply.token_ids),

@@ -131,7 +131,9 @@ def options(arguments: Mapping[str, Any]) -> list[str]:
     On a processor (the plan sets a cache in GiB) the server starts as the engine in this process does: without minutes
     of compilation, and with small blocks, so that short shared prefixes are cached.
     """
-    found = ["--enforce-eager", "--block-size", str(CPU_BLOCK_TOKENS)] if "kv_cache_gib" in arguments else []
+    found = ["--enable-prompt-tokens-details"]  # so that a run can say how much the prefix cache saved
+    if "kv_cache_gib" in arguments:
+        found += ["--enforce-eager", "--block-size", str(CPU_BLOCK_TOKENS)]
     for name, value in arguments.items():
         if name != "kv_cache_gib":
             found += ["--" + name.replace("_", "-"), str(value)]

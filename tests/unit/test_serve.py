@@ -122,7 +122,7 @@ def test_the_command_ends_its_server_whichever_way_it_is_ended(stand_in, port, e
 def test_a_plans_arguments_become_vllms_options() -> None:
     arguments = {"max_model_len": 2048, "kv_cache_dtype": "fp8", "kv_cache_gib": 2}
     assert vllm_server.options(arguments) == [
-        *("--enforce-eager", "--block-size", "32"),
+        *("--enable-prompt-tokens-details", "--enforce-eager", "--block-size", "32"),
         *("--max-model-len", "2048", "--kv-cache-dtype", "fp8"),
     ]
-    assert vllm_server.options({"max_model_len": 2048}) == ["--max-model-len", "2048"]
+    assert vllm_server.options({"max_model_len": 2048})[1:] == ["--max-model-len", "2048"]

@@ -13,12 +13,14 @@ import pytest
 
 pytest.importorskip("openai", reason="pip install 'gpueval[server]'")
 
+from gpueval.engines import start
 from gpueval.engines.openai_server import OpenAIServer
-from gpueval.errors import EngineError
+from gpueval.errors import EngineDied, EngineError
 from gpueval.judge.prompts import QUESTIONS, SUPPORT
 from gpueval.records import Request, State
 
 SLOW_S = 6.0
+TRICKLE_S = 8.0
 
 
 class Hostile(BaseHTTPRequestHandler):
@@ -27,10 +29,16 @@ class Hostile(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     tries: dict[str, int]
     bodies: list[dict]
+    n_before_death: int | None = None
     lock = threading.Lock()
 
     def do_GET(self) -> None:
-        self._send(200, {"object": "list", "data": [{"id": "judge", "object": "model", "max_model_len": 4096}]})
+        if self.n_before_death is not None and len(self.bodies) > self.n_before_death:
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+            return
+        entry = {"id": "judge", "object": "model", "max_model_len": 4096, "root": "/models/judge"}
+        self._send(200, {"object": "list", "data": [entry]})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -38,7 +46,14 @@ class Hostile(BaseHTTPRequestHandler):
         with self.lock:
             self.tries[text] = self.tries.get(text, 0) + 1
             self.bodies.append(body)
-        if "drop" in text and self.tries[text] == 1:
+        if self.n_before_death is not None and len(self.bodies) > self.n_before_death:
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+        elif "trickle" in text:
+            self._trickle(self._reply("Yes"))
+        elif "crowded" in text and self.tries[text] < 7:
+            self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.02"})
+        elif "drop" in text and self.tries[text] == 1:
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
         elif "busy" in text and self.tries[text] < 3:
@@ -90,6 +105,20 @@ class Hostile(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def _trickle(self, body: dict) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        for i in range(len(content)):
+            try:
+                self.wfile.write(content[i : i + 1])
+                self.wfile.flush()
+            except OSError:
+                return
+            time.sleep(TRICKLE_S / len(content))
 
     def log_message(self, *_: object) -> None:
         pass
@@ -173,3 +202,45 @@ def test_no_server_and_no_such_model_are_clear(server) -> None:
         OpenAIServer("http://127.0.0.1:9/v1", retries=0)
     with pytest.raises(EngineError, match="no model 'other'"):
         OpenAIServer(server[0], model="other")
+
+
+def test_a_reply_that_trickles_misses_its_deadline(server) -> None:
+    began = time.monotonic()
+    found, _ = ask(server[0], "trickle", timeout_s=1.0)
+    assert found["trickle"].failure == State.TIMEOUT
+    assert time.monotonic() - began < TRICKLE_S / 2
+
+
+def test_a_busy_server_is_waited_for_longer_than_a_broken_one(server) -> None:
+    found, engine = ask(server[0], *(f"crowded {i}" for i in range(32)), concurrency=64)
+    assert not [completion for completion in found.values() if completion.failure]
+    assert engine.facts()["concurrency_reached"] < 16
+
+
+def test_a_server_that_fails_everything_ends_the_run_and_loses_nothing(server) -> None:
+    engine = OpenAIServer(server[0], retries=0, concurrency=1)
+    texts = [*(f"fine {i}" for i in range(10)), *(f"broken {i}" for i in range(40))]
+    requests = [Request(text.encode().ljust(16), SUPPORT, (text,)) for text in texts]
+    found = []
+    with pytest.raises(EngineDied, match="failed 16 calls in a row"):
+        found.extend(engine.run(requests))
+    assert not [completion for completion in found if completion.failure]
+
+
+def test_two_servers_of_which_one_is_killed_answer_everything(server) -> None:
+    handler = type("Handler", (Hostile,), {"tries": {}, "bodies": [], "n_before_death": 20})
+    dying = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=dying.serve_forever, daemon=True).start()
+    urls = [server[0], f"http://127.0.0.1:{dying.server_port}/v1"]
+    both = start(",".join(urls), options={"retries": 1, "concurrency": 16})
+    requests = [Request(f"{i}".encode().ljust(16), SUPPORT, (f"fine {i}",)) for i in range(400)]
+    found = list(both.run(requests))
+    dying.shutdown()
+    dying.server_close()
+    assert sorted(completion.key for completion in found) == sorted(request.key for request in requests)
+    assert not [completion for completion in found if completion.failure]
+    assert len(handler.bodies) >= 20
+
+
+def test_the_same_model_behind_another_url_gives_the_same_keys(server) -> None:
+    assert OpenAIServer(server[0]).fingerprint == "openai:judge:/models/judge"

@@ -1,7 +1,7 @@
 """The three operations of gpueval_kernels against what one would otherwise call, in one process on the same arrays.
 
-    python benchmarks/kernels.py                 the NumPy definitions on this processor
-    python benchmarks/kernels.py --device cuda   the Triton kernels, against their definitions too
+    python benchmarks/kernel_speed.py                 the NumPy definitions on this processor
+    python benchmarks/kernel_speed.py --device cuda   the Triton kernels, against their definitions too
 
 Rivals: torch (a blocked product and topk; a padded batched product; randint and gather), FAISS (flat, filled before the
 clock starts) and SciPy's bootstrap, each where installed. The second of two calls of ours must give the same bits. Each
