@@ -21,6 +21,7 @@ from gpueval.judge.store import Store
 from gpueval.metrics import DEFAULT, Metric, choose
 from gpueval.records import Sample
 from gpueval.sizing import actuals
+from gpueval.sizing.hardware import Hardware
 from gpueval.sizing.memory import DEFAULT_UTILISATION
 from gpueval.sizing.model import ModelSpec, load_model
 from gpueval.sizing.plan import Plan, Workload
@@ -75,9 +76,14 @@ def workload_of_file(path: Path, metrics: Sequence[str] = DEFAULT, columns: Colu
 
 
 def preflight(
-    model: ModelSpec, config: RunConfig, samples: Iterable[Sample], n_samples: int, metrics: Sequence[Metric]
+    model: ModelSpec,
+    config: RunConfig,
+    samples: Iterable[Sample],
+    n_samples: int,
+    metrics: Sequence[Metric],
+    hardware: Hardware | None = None,
 ) -> Plan:
-    """Plan the launch of a run's judge on this machine.
+    """Plan the launch of a run's judge on this machine, or on what a replica of it gets.
 
     Raises:
         DoesNotFit: The message says what would.
@@ -87,6 +93,7 @@ def preflight(
     work = workload(samples, metrics, extract=config.claims == "llm").scaled(n_samples)
     found = plan(
         model,
+        hardware=hardware,
         work=work,
         context_tokens=options.get("max_model_len"),
         utilisation=options.get("memory_fraction") or DEFAULT_UTILISATION,
@@ -99,7 +106,9 @@ def preflight(
     return found
 
 
-def actual(found: Plan, facts: Mapping[str, Any], tally: Tally, log: Mapping[str, float]) -> dict[str, Any]:
+def actual(
+    found: Plan, facts: Mapping[str, Any], tally: Tally, log: Mapping[str, float], replicas: int = 1
+) -> dict[str, Any]:
     """Put together what an engine really got and how fast it went.
 
     Args:
@@ -107,6 +116,7 @@ def actual(found: Plan, facts: Mapping[str, Any], tally: Tally, log: Mapping[str
         facts: The engine's facts after the run.
         tally: What the run asked, and how long the judge took.
         log: What vLLM's start-up log reports.
+        replicas: Engines that shared the work.
 
     Returns:
         Memory as vLLM reports it, and the measured rate over the predicted one.
@@ -129,7 +139,7 @@ def actual(found: Plan, facts: Mapping[str, Any], tally: Tally, log: Mapping[str
         "output_tokens": tally.output_tokens,
     }
     if sizing.prefill and sizing.decode:
-        predicted = computed / sizing.prefill.mid + tally.output_tokens / sizing.decode.mid
+        predicted = (computed / sizing.prefill.mid + tally.output_tokens / sizing.decode.mid) / replicas
         seen["predicted_judge_s"] = round(predicted / (found.speed_ratio or 1.0), 3)
         if tally.judge_s > _SHORTEST_MEASURE_S:
             seen["speed_ratio"] = predicted / tally.judge_s

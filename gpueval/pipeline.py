@@ -14,18 +14,18 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from gpueval import engines, launch
+from gpueval import cluster, engines, launch
 from gpueval.calibration import record
 from gpueval.calibration.record import Calibration
 from gpueval.config import RunConfig
 from gpueval.data.columns import Columns, to_sample
 from gpueval.data.load import load
+from gpueval.drawing import Drawing, draw_order
 from gpueval.engines.base import Embedder, Engine
 from gpueval.errors import DataError, GpuevalError, UsageError
 from gpueval.fingerprint import text_digest
@@ -42,7 +42,7 @@ from gpueval.report.markdown import markdown
 from gpueval.run_folder import (
     locked,
     read_run,
-    sample_windows,
+    read_samples,
     write_json,
     write_samples,
 )
@@ -101,9 +101,11 @@ def evaluate(
     calibrated = record.read(Path(calibration)) if calibration else None
     folder = Path(out)
     with locked(folder):
-        began = time.time()
+        began = time.monotonic()  # the clock on the wall may be set back
         mapping = columns or Columns()
         n_samples = write_samples(folder / "samples.jsonl", _incoming(samples, mapping))
+        if config.until_ci is not None:
+            draw_order(folder / "samples.jsonl", config.seed)
         for stale in ("summary.json", "report.md", "scores.jsonl"):  # a gate must not pass on an earlier result
             (folder / stale).unlink(missing_ok=True)
         needs = {need for metric in chosen for need in metric.needs}
@@ -119,8 +121,9 @@ def evaluate(
             store = stack.enter_context(Store(folder / "judgments.sqlite"))
             if judged and isinstance(judge, str) and _runs_on_vllm(config):
                 plan, unsized = _planned(config, folder, n_samples, chosen)
+            replicas = cluster.replicas_for(config, plan)
             if needs & SIMILAR or (embedder is not None and needs & ALIGNED):
-                embed = _embedder(embedder, config, folder / "engine.log")
+                embed = _embedder(embedder, config, folder / "engine.log", plan, replicas)
                 if embed is not embedder:  # what the caller started stays the caller's
                     stack.callback(embed.close)
             first: Embedder | None = None
@@ -129,7 +132,7 @@ def evaluate(
                 if first is not checker:
                     stack.callback(first.close)
             if judged:
-                engine = _judge(judge, config, plan, folder / "engine.log")
+                engine = _judge(judge, config, plan, folder / "engine.log", replicas)
                 if engine is not judge:
                     stack.callback(engine.close)
             facts = _facts(config, engine, embed, n_samples)
@@ -140,7 +143,7 @@ def evaluate(
             facts["sizing"] = {"predicted": plan.to_dict()} if plan else {"not_sized": unsized}
             _take(calibrated, facts)
             write_json(folder / "run.json", facts)
-            started = time.time()
+            started = time.monotonic()
             reader = StoredReader(
                 store,
                 facts["judge"].get("fingerprint", ""),
@@ -149,9 +152,14 @@ def evaluate(
             )
             bench = _bench(store, reader, config, facts, progress)
             bench.judge, bench.embedder, bench.checker = engine, embed, first
-            result = score_folder(folder, chosen, bench, config.window_samples, dict(mapping.warnings), calibrated)
-            facts["timing_s"] = {"start": started - began, "judge_and_score": time.time() - started}
-            facts["samples_per_s"] = n_samples / max(1e-9, time.time() - started)
+            drawing = Drawing(chosen, config.until_ci)
+            warned = dict(mapping.warnings)
+            result = score_folder(folder, chosen, bench, config.window_samples, warned, calibrated, drawing)
+            took = time.monotonic() - started
+            facts["timing_s"] = {"start": started - began, "judge_and_score": took}
+            facts["asked"] = drawing.asked
+            n_asked = max((drawing.asked.get(metric.name, n_samples) for metric in chosen), default=n_samples)
+            facts["samples_per_s"] = n_asked / max(1e-9, took)
             facts["requests"] = asdict(bench.tally) | {"mean_label_mass": bench.tally.mean_label_mass}
             if first:
                 tally = bench.tally
@@ -163,9 +171,10 @@ def evaluate(
             facts["embedder"] |= dict(embed.facts()) if embed else {}
             facts["data_warnings"] = dict(mapping.warnings)
             if plan and engine:
-                seen = launch.actual(plan, facts["judge"], bench.tally, read_log(folder / "engine.log"))
+                seen = launch.actual(plan, facts["judge"], bench.tally, read_log(folder / "engine.log"), replicas)
                 facts["sizing"]["actual"] = seen
-                launch.remember(plan, facts["judge"], seen)
+                if not config.ray and replicas == 1:
+                    launch.remember(plan, facts["judge"], seen)
             facts["finished"] = True
             write_json(folder / "run.json", facts)
         (folder / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
@@ -229,7 +238,9 @@ def rescore(
         facts["settings"]["metrics"] = list(config.metrics)
         if not own or (calibrated and calibrated.metrics.keys() & set(config.metrics)):
             _take(calibrated, facts)  # else the run's own is kept while other metrics are looked at
-        result = score_folder(folder, chosen, bench, config.window_samples, facts.get("data_warnings", {}), calibrated)
+        warned = facts.get("data_warnings", {})
+        drawing = Drawing(chosen, asked=_asked_of(chosen, asked, facts.get("asked", {})))
+        result = score_folder(folder, chosen, bench, config.window_samples, warned, calibrated, drawing)
         facts["settings"]["threshold"] = config.threshold
         write_json(folder / "run.json", facts)
         (folder / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
@@ -255,6 +266,19 @@ def _bench(
         guard=not facts["settings"].get("keep_instructions", False),
         progress=progress,
     )
+
+
+def _asked_of(chosen: Sequence[Metric], asked: Sequence[Metric], drawn: Mapping[str, int]) -> dict[str, int]:
+    """Return how many of the first samples hold the judgments of each metric, where not all of them do."""
+    found = {}
+    for metric in chosen:
+        of_need = [[drawn.get(other.name) for other in asked if need in other.needs] for need in metric.needs]
+        ends = [max(n for n in ns if n is not None) for ns in of_need if ns and None not in ns]
+        if metric.name in drawn:
+            found[metric.name] = drawn[metric.name]
+        elif ends:
+            found[metric.name] = min(ends)
+    return found
 
 
 def _take(calibration: Calibration | None, facts: dict[str, Any]) -> None:
@@ -292,20 +316,24 @@ def _planned(config: RunConfig, folder: Path, n_samples: int, metrics: Sequence[
         spec = load_model(judge)
     except GpuevalError as error:
         return None, error.message
-    samples = chain.from_iterable(sample_windows(folder / "samples.jsonl", 256))
-    return launch.preflight(spec, config, samples, n_samples, metrics), ""
+    samples = read_samples(folder / "samples.jsonl")
+    return launch.preflight(spec, config, samples, n_samples, metrics, cluster.hardware_for(config)), ""
 
 
-def _judge(judge: str | Engine | None, config: RunConfig, plan: Plan | None, log: Path) -> Engine:
+def _judge(judge: str | Engine | None, config: RunConfig, plan: Plan | None, log: Path, replicas: int) -> Engine:
     if judge is None:
         raise UsageError("These metrics need a judge.", "Give a local model folder or a server URL with --judge.")
     if isinstance(judge, str):
         options = (plan.engine_options() if plan else {}) | config.engine_options
+        if config.ray or replicas > 1:
+            return cluster.start_judges(config, options, plan, replicas)
         return engines.start(judge, engine=config.engine, options=options, log=log)
     return judge
 
 
-def _embedder(embedder: str | Embedder | None, config: RunConfig, log: Path) -> Embedder:
+def _embedder(
+    embedder: str | Embedder | None, config: RunConfig, log: Path, plan: Plan | None, replicas: int
+) -> Embedder:
     if embedder is None:
         raise UsageError(
             "These metrics compare meanings and need an embedding model.",
@@ -313,6 +341,8 @@ def _embedder(embedder: str | Embedder | None, config: RunConfig, log: Path) -> 
             "answer_correctness, semantic_similarity and bertscore.",
         )
     if isinstance(embedder, str):
+        if config.ray or replicas > 1:
+            return cluster.start_embedders(config, plan, replicas)
         return engines.start_embedder(embedder, config.embed_device, log)
     return embedder
 

@@ -29,6 +29,8 @@ class State(StrEnum):
     INVALID_VERDICT = "invalid_verdict"
     """The judge gave its labels too little probability for a verdict to mean something."""
     CONTEXT_OVERFLOW = "context_overflow"
+    NOT_SAMPLED = "not_sampled"
+    """Left out because the samples drawn before it, at random, made the metric's interval narrow enough."""
     TIMEOUT = "timeout"
     ENGINE_ERROR = "engine_error"
 

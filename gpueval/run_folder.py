@@ -65,18 +65,12 @@ def write_samples(path: Path, samples: Iterable[Sample]) -> int:
     return n
 
 
-def sample_windows(path: Path, size: int) -> Iterator[list[Sample]]:
-    """Read samples back, ``size`` at a time."""
+def read_samples(path: Path) -> Iterator[Sample]:
+    """Read samples back, one by one."""
     decode = msgspec.json.Decoder(Sample).decode
-    window: list[Sample] = []
     with path.open("rb") as file:
         for line in file:
-            window.append(decode(line))
-            if len(window) == size:
-                yield window
-                window = []
-    if window:
-        yield window
+            yield decode(line)
 
 
 def pretty_json(body: Any) -> bytes:

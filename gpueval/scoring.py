@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,19 @@ import msgspec
 
 from gpueval.calibration import apply
 from gpueval.calibration.record import Calibration, MetricCalibration
+from gpueval.drawing import Drawing
 from gpueval.judge.injection import suspicions, without_instructions
 from gpueval.judge.run import Bench, judge_window
 from gpueval.metrics import Metric, score
 from gpueval.metrics.base import NOISE
 from gpueval.metrics.baselines import load_libraries
-from gpueval.records import Cell, Judgments, Sample, Summary
-from gpueval.run_folder import pretty_json, sample_windows, write_atomically
+from gpueval.records import Cell, Judgments, Sample, State, Summary
+from gpueval.run_folder import pretty_json, read_samples, write_atomically
 from gpueval.stats.aggregate import Table
 
 _DOUBTFUL_LABEL_MASS = 0.8
+NOT_SAMPLED = Cell(None, State.NOT_SAMPLED)
+_UNJUDGED = Judgments({}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ def score_folder(
     window_samples: int,
     warnings: Mapping[str, int],
     calibration: Calibration | None,
+    drawing: Drawing,
 ) -> Result:
     """Judge and score the samples of a run folder, window by window; leaves scores.jsonl and summary.json.
 
@@ -80,6 +85,7 @@ def score_folder(
         window_samples: Samples in memory at a time.
         warnings: Remarks on the data with their counts.
         calibration: Seen through it, where there is one.
+        drawing: Decides which metrics each window is asked for.
     """
     load_libraries(metrics)
     of_metric = calibration.metrics if calibration else {}
@@ -90,14 +96,18 @@ def score_folder(
     with (folder / "samples.jsonl").open("rb") as file:
         n_total = sum(1 for _ in file)
     with partial.open("wb") as file:
-        for window in sample_windows(folder / "samples.jsonl", window_samples):
-            noted = [suspicions(sample) for sample in window]
+        samples = read_samples(folder / "samples.jsonl")
+        while window := list(islice(samples, drawing.step(table, n_done, window_samples))):
+            active = drawing.active(n_done)
+            left_out = {metric.name: NOT_SAMPLED for metric in metrics if metric not in active}
+            noted = [suspicions(sample) if active else [] for sample in window]
             read = [
                 without_instructions(sample) if bench.guard and found else sample
                 for sample, found in zip(window, noted, strict=True)
             ]
-            for sample, suspicious, judgments in zip(read, noted, judge_window(read, metrics, bench), strict=True):
-                cells = score_sample(sample, judgments, metrics, of_metric)
+            judged = judge_window(read, active, bench) if active else [_UNJUDGED] * len(read)
+            for sample, suspicious, judgments in zip(read, noted, judged, strict=True):
+                cells = score_sample(sample, judgments, active, of_metric) | left_out
                 table.add(cells, sample.group)
                 line: dict[str, Any] = {"id": sample.id, "scores": _plain(cells)}
                 if unstable := [name for name, cell in cells.items() if any("unstable" in c for c in cell.claims)]:
@@ -106,9 +116,11 @@ def score_folder(
                     line["suspicious"], n_suspicious = suspicious, n_suspicious + 1
                 file.write(encoder.encode(line) + b"\n")
             n_done += len(window)
+            drawing.look(table, n_done)
             bench.progress("samples", n_done, n_total)
     partial.replace(folder / "scores.jsonl")
     remarks = [f"{count:,} x {text}" for text, count in warnings.items()]
+    remarks += drawing.remarks(n_total)
     remarks += [f"{name}: {one.ruling} ({one.reason})" for name, one in of_metric.items() if name in cells]
     mass = bench.tally.mean_label_mass
     if mass is not None and mass < _DOUBTFUL_LABEL_MASS:

@@ -16,7 +16,7 @@ from gpueval.calibration.apply import answer_score
 from gpueval.calibration.record import Unit
 from gpueval.errors import DataError, PrerequisiteError, UsageError
 from gpueval.records import Sample, State
-from gpueval.run_folder import sample_windows, write_atomically
+from gpueval.run_folder import read_samples, write_atomically
 
 COLUMNS = ("metric", "id", "claim", "label", "weight", "question", "text", "evidence")
 RIGHT = frozenset({"1", "yes", "y", "true", "right", "supported", "good"})
@@ -133,7 +133,7 @@ def write(path: Path, folder: Path, metric: str, every: Sequence[Item], picked: 
     if path.exists():
         raise PrerequisiteError(f"{path} exists and may hold labels.", "Give another file with --out.")
     wanted = {every[row].id for row, _ in picked}
-    samples = {s.id: s for window in sample_windows(folder / "samples.jsonl", 256) for s in window if s.id in wanted}
+    samples = {s.id: s for s in read_samples(folder / "samples.jsonl") if s.id in wanted}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(COLUMNS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -19,7 +20,10 @@ from gpueval.report.terminal import show
 
 @click.command()
 @click.argument("samples", type=click.Path(path_type=Path))
-@click.option("--judge", help="Model folder, URL of an OpenAI-compatible server (…/v1; several: URL,URL), or scripted:RULES.jsonl.")
+@click.option(
+    "--judge",
+    help="Model folder, URL of an OpenAI-compatible server (…/v1; several: URL,URL), or scripted:RULES.jsonl.",
+)
 @click.option("--embedder", help="Sentence-transformers folder, for metrics that compare meanings.")
 @click.option("--checker", help="Folder of an encoder that checks claims before the judge, or without one alone.")
 @click.option(
@@ -68,6 +72,20 @@ from gpueval.report.terminal import show
     help="Format of vLLM's KV cache: fp8 halves it.  [default: the model's own]",
 )
 @click.option("--tensor-parallel", type=click.IntRange(1), help="GPUs for the judge.  [default: the fewest that fit]")
+@click.option(
+    "--until-ci",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Draw samples at random, in proportion from every group, and stop a judged metric when its 95 % interval is "
+    "mean ± this.  [default: judge all]",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the drawing.")
+@click.option("--ray", help="Judge on a running Ray cluster: its HOST:PORT, or auto for this machine's.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1),
+    help="Engines of the judge, each on devices of its own (needs Ray).  [default: as many as there are GPUs for]",
+)
+@click.option("--devices", help="GPUs to use, as CUDA numbers or UUIDs: 0,1,3.  [default: all that are visible]")
 @click.option("--force", is_flag=True, help="Start a judge even when the sizing says it does not fit.")
 @click.option("--concurrency", type=click.IntRange(1), help="Most requests in flight to a server.  [default: 256]")
 @click.option(
@@ -102,6 +120,11 @@ def run(
     memory_fraction: float | None,
     kv_dtype: str | None,
     tensor_parallel: int | None,
+    until_ci: float | None,
+    seed: int,
+    ray: str | None,
+    replicas: int | None,
+    devices: str | None,
     force: bool,
     concurrency: int | None,
     timeout_s: float | None,
@@ -115,6 +138,8 @@ def run(
     Kill it at any moment: the same command goes on where it stopped. Prints a table; leaves scores.jsonl,
     summary.json, report.md and every judgment in the run folder.
     """
+    if devices is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = devices  # before anything looks at the GPUs
     explicit = parse_columns(column_map) | ({"group": group} if group else {})
     server = (judge or "").startswith(("http://", "https://"))
     on_vllm = not server and engine != "transformers"
@@ -147,6 +172,10 @@ def run(
             window_samples=window,
             embed_device=device,
             force=force,
+            until_ci=until_ci,
+            seed=seed,
+            ray=ray,
+            replicas=replicas,
             engine_options={name: value for name, value in options.items() if value is not None},
         )
     if as_json:

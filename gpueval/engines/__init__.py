@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ ENGINES = {
 def start(
     judge: str, *, engine: str | None = None, options: dict[str, Any] | None = None, log: Path | None = None
 ) -> Engine:
-    """Start the engine that a judge's name asks for.
+    """Start the engine that a judge's name asks for; one in this process survives its deaths.
 
     Args:
         judge: A model folder, the URL of an OpenAI-compatible server (or several, separated by commas), or
@@ -42,17 +42,21 @@ def start(
     if judge.startswith("scripted:"):
         scripted: Engine = load(ENGINES["scripted"])(Path(judge.removeprefix("scripted:")))
         return scripted
+    recovering: Engine = load("gpueval.engines.recovery:Recovering")(lambda: load_judge(judge, engine, chosen, log))
+    return recovering
+
+
+def load_judge(
+    folder: str, engine: str | None = None, options: Mapping[str, Any] | None = None, log: Path | None = None
+) -> Engine:
+    """Load the judge of a model folder, or a scripted one, once: its death is its end. Arguments as for :func:`start`."""
+    if folder.startswith("scripted:"):
+        return start(folder)
     name = engine or "vllm"
     if name not in ("vllm", "transformers"):
         raise UsageError(f"Unknown engine '{name}' for a model folder.", "Known engines: vllm, transformers")
-    make = load(ENGINES[name])
-
-    def begin() -> Engine:
-        made: Engine = make(model_folder(judge), log=log, **chosen)
-        return made
-
-    recovering: Engine = load("gpueval.engines.recovery:Recovering")(begin)
-    return recovering
+    made: Engine = load(ENGINES[name])(model_folder(folder), log=log, **(options or {}))
+    return made
 
 
 def as_one(members: Sequence[Engine]) -> Engine:

@@ -51,17 +51,18 @@ class Balanced:
                 )
         self._members = members
         self.fingerprint = first.fingerprint
-        self.max_prompt_tokens = min(member.max_prompt_tokens for member in members)
+        self.max_prompt_tokens = min(getattr(member, "max_prompt_tokens", 0) for member in members)
 
     def count_tokens(self, text: str) -> int:
         """Count with the first member."""
         return self._members[0].count_tokens(text)
 
     def facts(self) -> Mapping[str, Any]:
-        """The first member's facts, and what the others' differ in."""
+        """The first member's facts, counts (``n_…``) of all together, and what the others' facts differ in."""
         every = [dict(member.facts()) for member in self._members]
+        counts = {key: sum(one.get(key, 0) for one in every) for key in every[0] if key.startswith("n_")}
         apart = [{key: value for key, value in one.items() if value != every[0].get(key)} for one in every]
-        return every[0] | {"replicas": len(every), "replicas_differ": apart}
+        return every[0] | counts | {"replicas": len(every), "replicas_differ": apart}
 
     def close(self) -> None:
         """Close every member."""

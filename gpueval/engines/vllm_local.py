@@ -107,6 +107,8 @@ class VllmLocal:
             options |= {"enforce_eager": True, "block_size": CPU_BLOCK_TOKENS}
         elif memory_fraction is not None:
             options["gpu_memory_utilization"] = memory_fraction
+        if given.get("tensor_parallel_size", 1) > 1:  # in a Ray actor vLLM would ask Ray for further GPUs
+            options["distributed_executor_backend"] = "mp"
         before = set(descendants())
         try:
             self._llm = vllm.LLM(**options)

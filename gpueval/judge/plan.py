@@ -1,8 +1,9 @@
 """From samples to requests. Pure: the same samples and settings give the same requests in the same order.
 
-Judgments come in two rounds. The first asks what the second builds on: the claims of a text (when a model extracts
-them) and the reverse questions. The second asks every verdict and similarity. A cell of the support matrix is planned
-as the keys of its requests (one per window of the passage), or as a verdict that needs no call.
+The first round asks for what is generated: the claims of a text (when a model extracts them) and the reverse questions.
+The second asks every verdict and similarity; it builds on the claims alone, so that reverse questions may be written
+at the same time and compared last. A cell of the support matrix is planned as the keys of its requests (one per window
+of the passage), or as a verdict that needs no call.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check
     """Plan every verdict and similarity of a sample whose claims are known.
 
     Args:
-        draft: ``claims`` and ``questions`` are set; ``slots`` is filled in place.
+        draft: ``claims`` are set; ``slots`` is filled in place.
         keys: Makes content keys.
         reader: The judge's limits.
         align: Let the embedding model find the evidence of claims.
@@ -235,18 +236,32 @@ def second_round(draft: Draft, keys: Keys, reader: Reader, *, align: bool, check
         if Need.RELEVANT_SENTENCE in needs:
             parts = [part for text in chunks for part in sentences(text)]
             draft.slots[Need.RELEVANT_SENTENCE] = _relevance(parts, ask_question, keys, reader, out)
-    if not is_blank(sample.answer) and not draft.claims["answer"].abstains:
-        if Need.RESPONDS in needs:
-            request = _verdict(prompts.RESPONDS, (ask_question, prompts.responds_tail(read_answer)), keys)
-            draft.slots[Need.RESPONDS] = [_slot(request, reader, out)]
-        if Need.SIMILAR_QUESTIONS in needs and sample.question is not None:
-            draft.slots[Need.SIMILAR_QUESTIONS] = _question_slots(draft, sample.question, keys, out)
+    if not is_blank(sample.answer) and not draft.claims["answer"].abstains and Need.RESPONDS in needs:
+        request = _verdict(prompts.RESPONDS, (ask_question, prompts.responds_tail(read_answer)), keys)
+        draft.slots[Need.RESPONDS] = [_slot(request, reader, out)]
     if not is_blank(sample.answer) and not is_blank(sample.reference):
         for need, ask in ((Need.SIMILAR_REFERENCE, prompts.SIMILAR), (Need.TOKENS_REFERENCE, prompts.TOKENS)):
             if need in needs:
                 request = _verdict(ask, (sample.answer or "", sample.reference or ""), keys)
                 out.append(request)
                 draft.slots[need] = [(request.key,)]
+    return out
+
+
+def similar_questions(draft: Draft, keys: Keys) -> list[Request]:
+    """Plan the similarities of a sample's question with its reverse questions, which are known."""
+    sample, state, out = draft.sample, draft.questions_state, list[Request]()
+    if Need.SIMILAR_QUESTIONS not in draft.needs or sample.question is None:
+        return out
+    if is_blank(sample.answer) or draft.claims["answer"].abstains:
+        return out
+    missing = Verdict(None, State.PARSE_FAILED if state in (State.OK, State.PARTIAL) else state, 0.0)
+    slots: list[Slot] = []
+    for text in draft.questions:
+        request = _verdict(prompts.SIMILAR, (sample.question, text), keys)
+        out.append(request)
+        slots.append((request.key,))
+    draft.slots[Need.SIMILAR_QUESTIONS] = slots + [missing] * (prompts.N_QUESTIONS - len(slots))
     return out
 
 
@@ -321,17 +336,6 @@ def _relevance(texts: Sequence[str], ask_question: str, keys: Keys, reader: Read
         request = _verdict(prompts.RELEVANT, (ask_question, prompts.relevant_tail(text)), keys)
         slots.append(_slot(request, reader, out))
     return slots
-
-
-def _question_slots(draft: Draft, question: str, keys: Keys, out: list[Request]) -> list[Slot]:
-    state = draft.questions_state
-    missing = Verdict(None, State.PARSE_FAILED if state in (State.OK, State.PARTIAL) else state, 0.0)
-    slots: list[Slot] = []
-    for text in draft.questions:
-        request = _verdict(prompts.SIMILAR, (question, text), keys)
-        out.append(request)
-        slots.append((request.key,))
-    return slots + [missing] * (prompts.N_QUESTIONS - len(slots))
 
 
 def _alignments(draft: Draft, keys: Keys) -> list[Request]:

@@ -1,4 +1,4 @@
-"""The judge's two rounds over a window of samples: plan, ask what is not stored, parse."""
+"""The judge's rounds over a window of samples: plan, ask what is not stored, parse."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from gpueval.judge.plan import (
     needs_of,
     ordered,
     second_round,
+    similar_questions,
 )
 from gpueval.judge.reader import StoredReader
 from gpueval.judge.store import Store
@@ -95,6 +96,9 @@ class Bench:
 def judge_window(samples: Sequence[Sample], metrics: Sequence[Metric], bench: Bench) -> list[Judgments]:
     """Judge a window of samples for all metrics.
 
+    The judge is called once with everything, verdicts and reverse questions together: while one request writes, others
+    are read. Only claims that it extracts itself are asked before, as the verdicts are about them.
+
     Returns:
         One record per sample, in order.
 
@@ -105,9 +109,12 @@ def judge_window(samples: Sequence[Sample], metrics: Sequence[Metric], bench: Be
     first = [
         request for draft in drafts for request in first_round(draft, bench.keys, bench.reader, extract=bench.extract)
     ]
-    generated = _round("claims and questions", first, bench)
-    for draft in drafts:
-        _take_generated(draft, generated)
+    generated: dict[bytes, Completion] = {}
+    if bench.extract:
+        generated = _round("claims and questions", first, bench)
+        for draft in drafts:
+            _take_claims(draft, generated)
+        first = []
     second = [
         request
         for draft in drafts
@@ -121,11 +128,15 @@ def judge_window(samples: Sequence[Sample], metrics: Sequence[Metric], bench: Be
         bench.tally.n_checked += len(checks)
         judged = [request for request in judged if request.key not in spared]
         bench.tally.n_settled += len(spared)
-    verdicts = _round("verdicts", judged, bench)
+    verdicts = _round("questions and verdicts" if first else "verdicts", [*first, *judged], bench)
+    similar_asked = [request for request in second if request.ask.kind in prompts.BY_EMBEDDER]
+    for draft in drafts:
+        _take_questions(draft, generated or verdicts)
+        similar_asked += similar_questions(draft, bench.keys)
     masses = [sum(completion.labels) for completion in verdicts.values() if completion.labels]
     bench.tally.n_verdicts += len(masses)
     bench.tally.label_mass += sum(masses)
-    similar = _round("similarities", [request for request in second if request.ask.kind in prompts.BY_EMBEDDER], bench)
+    similar = _round("similarities", similar_asked, bench)
     bench.keys.forget()
     replies = Replies(verdicts, checks, similar)
     limits = Limits(bench.threshold, bench.sure_from, bench.band)
@@ -150,13 +161,14 @@ def _round(stage: str, requests: Iterable[Request], bench: Bench) -> dict[bytes,
         bench.progress(stage, len(asked), len(asked))
         return found
     missing = [request for request in asked if request.key not in found]
+    to_look_at = [request for request in asked if request.ask.schema or request.key not in found]
     if missing:
         _send(stage, engine, missing, found, bench, len(asked))
     else:
         bench.progress(stage, len(asked), len(asked))
     again = [
         (retry, request)
-        for request in (asked if asked[0].ask.schema else missing)
+        for request in to_look_at
         if (retry := _retry(request, found.get(request.key), bench)) is not None
     ]
     if again:
@@ -243,7 +255,7 @@ def _retry(request: Request, completion: Completion | None, bench: Bench) -> Req
     return Request(bench.keys.of(request.ask, parts), request.ask, parts, request.max_tokens * 2)
 
 
-def _take_generated(draft: Draft, replies: dict[bytes, Completion]) -> None:
+def _take_claims(draft: Draft, replies: dict[bytes, Completion]) -> None:
     for side in ("answer", "reference"):
         if side not in draft.generated:
             continue
@@ -265,6 +277,9 @@ def _take_generated(draft: Draft, replies: dict[bytes, Completion]) -> None:
             draft.claims[side] = Claims(tuple(text for _, text in found))
         else:  # it cannot be taken apart: as a whole it is one claim
             draft.claims[side] = Claims((" ".join(telling),))
+
+
+def _take_questions(draft: Draft, replies: dict[bytes, Completion]) -> None:
     if "questions" in draft.generated:
         reply = replies.get(draft.generated["questions"][0])
         draft.questions, draft.questions_state = parse.questions(reply, prompts.N_QUESTIONS)

@@ -74,6 +74,10 @@ class Table:
             if group is not None:
                 self._groups.setdefault(group, {}).setdefault(name, Column()).add(cell)
 
+    def values(self, name: str) -> NDArray[np.float64]:
+        """The values of a metric so far, shape (n,)."""
+        return self._columns[name].values() if name in self._columns else np.empty(0)
+
     def result(self, warnings: list[str]) -> dict[str, Any]:
         """Return ``{"metrics", "groups", "warnings"}`` with :class:`~gpueval.records.Summary` records."""
         groups = {group: self._groups[group] for group in sorted(self._groups)}
@@ -92,18 +96,19 @@ class Table:
 def coverage(summary: Summary) -> float:
     """Return the share of samples that the metric could deal with: all but failures and samples lacking a field.
 
-    ``(n_total - n_failed - n_not_applicable - w) / n_total``, where w is the sum of the partial cells' widths (a cell
-    with 9 of 10 verdicts missing counts a tenth); 0 without samples. An answer that declines or makes no claim has been
-    dealt with.
+    ``(n - n_failed - n_not_applicable - w) / n``, where n are the samples asked (all but those that were left out by
+    drawing at random) and w is the sum of the partial cells' widths (a cell with 9 of 10 verdicts missing counts a
+    tenth); 0 without samples. An answer that declines or makes no claim has been dealt with.
     """
-    if not summary.n_total:
+    n = summary.n_total - summary.states.get(State.NOT_SAMPLED, 0)
+    if not n:
         return 0.0
     n_failed = sum(n for state, n in summary.states.items() if state in FAILURES)
     width = 0.0
     if summary.lower_bound is not None and summary.upper_bound is not None and State.PARTIAL in summary.states:
         width = (summary.upper_bound - summary.lower_bound) * (summary.n_scored + n_failed) - n_failed
     lost = n_failed + summary.states.get(State.NOT_APPLICABLE, 0) + max(0.0, width)
-    return (summary.n_total - lost) / summary.n_total
+    return (n - lost) / n
 
 
 def _remarks(metrics: Mapping[str, Summary]) -> list[str]:
