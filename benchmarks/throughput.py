@@ -5,9 +5,9 @@ r"""Faithfulness, answer relevancy and context precision by gpueval, Ragas and D
     python benchmarks/throughput.py DATA/begin_wow/begin_dev_wow.tsv --embedder FOLDER --tool in-process --judge JUDGE
 
 Run it with the Python of an environment that holds the tool, see peers.py. The rows have no reference: context
-precision is asked against the answer (Ragas' form without reference; DeepEval gets the answer as its expected output and
-needs no embedder). ``in-process`` needs no server: the engine's start is reported apart and not in the rate, as the server's
-is not. Prints one JSON line: samples per second, tokens, and the rows that lack one of the three values.
+precision is asked against the answer (Ragas' form without reference; DeepEval gets the answer as its expected output,
+and needs no embedder). ``in-process`` needs no server: the engine's start is reported apart and is not in the rate, as
+the server's is not. Prints one JSON line: samples per second, tokens, and the rows that lack one of the three values.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ class RunConfig:
         checker: Folder of an encoder that checks claims before the judge, or alone; None without.
         checker_band: The judge is asked where the checker's probability lies within.
         keep_instructions: Let the judge read sentences that speak to it, and judge claims that do.
-        until_ci: Stop asking a judged metric when its 95 % interval is no wider than mean ± this; samples come in random
-            order. None asks all.
+        until_ci: Stop asking a judged metric when its 95 % interval is no wider than mean ± this; samples come in
+            random order. None asks all.
         seed: Of that order.
         ray: Address of a Ray cluster, or ``auto``; None without one.
         replicas: Engines of the judge, each on devices of its own, in actors of the Ray cluster or of this machine;

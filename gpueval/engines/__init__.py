@@ -49,7 +49,7 @@ def start(
 def load_judge(
     folder: str, engine: str | None = None, options: Mapping[str, Any] | None = None, log: Path | None = None
 ) -> Engine:
-    """Load the judge of a model folder, or a scripted one, once: its death is its end. Arguments as for :func:`start`."""
+    """Load the judge of a model folder, or a scripted one; its death is its end. Arguments as for :func:`start`."""
     if folder.startswith("scripted:"):
         return start(folder)
     name = engine or "vllm"

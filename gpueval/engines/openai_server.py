@@ -1,7 +1,8 @@
 """Any OpenAI-compatible chat server: vLLM's own, llama.cpp's, a gateway.
 
-As many requests are in flight as the server keeps up with; each call has its own deadline; 429, 5xx, broken replies and
-dropped connections are tried again after a growing pause (or the one the server names). Nothing is ever timed per sample.
+As many requests are in flight as the server keeps up with; each call has its own deadline; 429, 5xx, broken replies
+and dropped connections are tried again after a growing pause (or the one the server names). Nothing is ever timed per
+sample.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ class Recovering:
 
     After a death the requests that it had taken and not answered are suspects: the first half of them runs on a new
     engine, then the other half; a half that dies is halved again, so one poison request among n costs about log2(n)
-    restarts. It ends as ``engine_error`` with ``fatal`` set and is not asked again by a later run. A single suspect that
-    dies twice is needed for that: the first death may be chance.
+    restarts. It ends as ``engine_error`` with ``fatal`` set and is not asked again by a later run. A single suspect
+    that dies twice is needed for that: the first death may be chance.
 
     Args:
         start: Makes an engine; called once here and once per death.
