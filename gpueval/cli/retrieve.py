@@ -38,6 +38,12 @@ from gpueval.retrieval.retrieve import retrieve as measure
 )
 @click.option("--dimensions", type=click.IntRange(1), help="Keep the first dimensions only (Matryoshka models).")
 @click.option("--device", help="cpu, cuda or mps.  [default: automatic]")
+@click.option("--ray", help="Embed on a running Ray cluster: its HOST:PORT, or auto for this machine's.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1),
+    help="Replicas of the embedding model (needs Ray).  [default: one per GPU of the cluster; without --ray none]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def retrieve(
@@ -51,6 +57,8 @@ def retrieve(
     out: Path,
     dimensions: int | None,
     device: str | None,
+    ray: str | None,
+    replicas: int | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -70,6 +78,8 @@ def retrieve(
             out=out,
             dimensions=dimensions,
             device=device,
+            ray=ray,
+            replicas=replicas,
             progress=progress,
         )
     body = found.to_dict()

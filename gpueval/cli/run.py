@@ -92,7 +92,7 @@ from gpueval.report.terminal import show
     "--timeout",
     "timeout_s",
     type=click.FloatRange(0.1),
-    help="Deadline of one call to a server, seconds.  [default: 120]",
+    help="Deadline of one call to a server, seconds.  [default: 300]",
 )
 @click.option("--window", type=click.IntRange(1), default=4096, show_default=True, help="Samples in memory at a time.")
 @click.option("--device", help="Device of the embedding model: cpu, cuda or mps.  [default: automatic]")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import click
@@ -80,8 +79,6 @@ def serve(
             "vLLM does not run this model here.", "Serve it with llama.cpp and give run --judge its URL."
         )
     click.echo("starting: " + " ".join(f"{key}={value}" for key, value in found.arguments.items()), err=True)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # ends it as Ctrl-C does
     server = None
     try:
         server = Server(folder, found.arguments, host, port, log)

@@ -68,7 +68,7 @@ class OpenAIServer:
         *,
         model: str | None = None,
         concurrency: int = 256,
-        timeout_s: float = 120.0,
+        timeout_s: float = 300.0,
         retries: int = 4,
         max_model_len: int | None = None,
     ) -> None:

@@ -105,7 +105,7 @@ def somewhere(function: Callable[[], Any], *, gpu: bool) -> Any:
     """
     ray = require("ray", "ray")
     task = ray.remote(function).options(num_gpus=1 if gpu else 0, num_cpus=1)
-    return _placed(ray, task.remote(), "a look at a node", Recipe("", (), gpus=float(gpu)))
+    return placed(ray, task.remote(), "a look at a node", Recipe("", (), gpus=float(gpu)))
 
 
 def start_replicas(recipe: Recipe, n: int) -> list[Engine]:
@@ -148,7 +148,7 @@ class RayReplica:
         actor = ray.remote(_Actor).options(num_gpus=recipe.gpus, num_cpus=recipe.cpus)
         self._actor: Any = actor.remote(recipe, number)
         try:
-            _placed(ray, self._actor.where.remote(), f"replica {number + 1}", recipe)
+            placed(ray, self._actor.where.remote(), f"replica {number + 1}", recipe)
             self._about, failed = ray.get(self._actor.begin.remote())
         except GpuevalError:
             self.close()
@@ -295,7 +295,12 @@ class _Inbox(Iterator[Request]):
         return request
 
 
-def _placed(ray: Any, reply: Any, what: str, recipe: Recipe) -> Any:
+def placed(ray: Any, reply: Any, what: str, recipe: Recipe) -> Any:
+    """Wait for something that Ray answers as soon as it has found a place for it.
+
+    Raises:
+        NoPlace: It finds none.
+    """
     try:
         return ray.get(reply, timeout=_PLACE_S)
     except ray.exceptions.GetTimeoutError as error:

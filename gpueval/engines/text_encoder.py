@@ -25,6 +25,9 @@ from gpueval.lazy import require
 Kind = Literal["query", "document"]
 Vectors = NDArray[np.float32]
 
+BLOCK_TEXTS = 8192
+"""Texts that an encoder is given at a time: bounds the vectors in memory."""
+
 _BATCH_TOKENS = 8192
 _MOST_TEXTS = 512
 
@@ -87,6 +90,7 @@ class TextEncoder:
         self.dimensions = dimensions or whole
         self.device, self.version = str(self._model.device), str(library.__version__)
         self.max_tokens = int(self._model.max_seq_length or 1 << 20)
+        self.block_texts = BLOCK_TEXTS
         self.n_texts = self.n_truncated = 0
         self._prompts: dict[str, str] = self._model.prompts or {}
         self.fingerprint = f"{model_digest(folder)}:{self.dimensions}"

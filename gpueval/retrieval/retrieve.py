@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpueval.engines.ray_encoder import RayEncoder
 from gpueval.engines.text_encoder import TextEncoder, Vectors
 from gpueval.errors import UsageError
 from gpueval.fingerprint import digest
@@ -89,6 +90,8 @@ def retrieve(
     dimensions: int | None = None,
     device: str | None = None,
     cache: Path | None = None,
+    ray: str | None = None,
+    replicas: int | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> Retrieval:
     """Measure a retriever end to end.
@@ -105,6 +108,8 @@ def retrieve(
         dimensions: Keep the first dimensions of the vectors.
         device: ``cpu``, ``cuda``, ``mps``.
         cache: Folder of vectors; None is ``vectors`` under the user's cache.
+        ray: Address of a Ray cluster that encodes, or ``auto``; None without one.
+        replicas: Replicas of the embedding model on the cluster, or on this machine without one.
         progress: Called with stage, done and total.
 
     Raises:
@@ -122,7 +127,11 @@ def retrieve(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be a folder: {error.strerror}.", "Choose another --out.") from error
-    encoder = TextEncoder(Path(embedder), device=device, dimensions=dimensions, log=folder / "embed.log")
+    encoder: TextEncoder | RayEncoder
+    if ray or replicas:
+        encoder = RayEncoder(Path(embedder), ray, replicas, device=device, dimensions=dimensions)
+    else:
+        encoder = TextEncoder(Path(embedder), device=device, dimensions=dimensions, log=folder / "embed.log")
     where = (cache or cache_folder() / "vectors") / digest(encoder.fingerprint.encode()).hex()
     with locked(where, "Wait for it: two processes would encode the same texts twice."):
         task = _encoded(files[0], asked, encoder, where, progress)
@@ -154,7 +163,9 @@ class _Task:
     device: str
 
 
-def _encoded(corpus: Path, asked: Mapping[str, str], encoder: TextEncoder, where: Path, progress: Progress) -> _Task:
+def _encoded(
+    corpus: Path, asked: Mapping[str, str], encoder: TextEncoder | RayEncoder, where: Path, progress: Progress
+) -> _Task:
     documents: list[str] = []
 
     def corpus_texts() -> Iterable[str]:

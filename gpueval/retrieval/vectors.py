@@ -18,13 +18,14 @@ from gpueval.engines.text_encoder import Kind, Vectors
 from gpueval.fingerprint import DIGEST_BYTES, digest, text_digest
 
 Rows = NDArray[np.int64]
-BLOCK_TEXTS = 8192
 
 
 class Encoder(Protocol):
     """Turns texts into unit vectors."""
 
     dimensions: int
+    block_texts: int
+    """Texts that it is given at a time."""
 
     def encode(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """Return (texts, dimensions) float32."""
@@ -62,7 +63,7 @@ class VectorStore:
             (texts,) row of every text.
         """
         rows: list[int] = []
-        for block in _blocks(texts, BLOCK_TEXTS):
+        for block in _blocks(texts, encoder.block_texts):
             keys = [text_digest(text) for text in block]
             new = {key: text for key, text in zip(keys, block, strict=True) if key not in self._row}
             if new:

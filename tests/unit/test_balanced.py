@@ -141,22 +141,21 @@ def test_facts_say_what_differs_and_close_closes_all() -> None:
 
 def test_pace_doubles_per_round_trip_then_halves_once_and_grows_slowly() -> None:
     pace, now = Pace(256, 100.0), 0.0
-    assert pace.limit == 16
-    for _ in range(2):  # two round trips
-        now += 1
-        for _ in range(pace.limit):
-            pace.served(now - 1, now)
     assert pace.limit == 64
+    now += 1
+    for _ in range(pace.limit):  # one round trip
+        pace.served(now - 1, now)
+    assert pace.limit == 128
     for _ in range(10):  # ten refusals of one round trip
         pace.strained(now, now + 1)
-    assert pace.limit == 32
+    assert pace.limit == 64
     now += 2
     for _ in range(pace.limit):
         pace.served(now, now + 1)
-    assert pace.limit == 32  # nearly one more
+    assert pace.limit == 64  # nearly one more
     pace.served(now, now + 1)
     pace.served(now, now + 1)
-    assert pace.limit == 33
+    assert pace.limit == 65
 
 
 def test_pace_stays_within_its_bounds_and_follows_the_deadline() -> None:
@@ -167,5 +166,5 @@ def test_pace_stays_within_its_bounds_and_follows_the_deadline() -> None:
     pace.served(100, 104)  # neither quick nor slow
     assert pace.limit == 20
     for i in range(10):
-        pace.served(200 + 100 * i, 206 + 100 * i)  # more than half of the deadline
+        pace.served(200 + 100 * i, 208 + 100 * i)  # more than three quarters of the deadline
     assert pace.limit == 1
