@@ -202,7 +202,7 @@ def main() -> None:
             }
             emit(row | compared(whole, folder) | {"wall_s": round(time.perf_counter() - began, 1)}, options.out)
             if name == "full":
-                subprocess.run(["umount", str(folder)], check=True)
+                subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 if __name__ == "__main__":

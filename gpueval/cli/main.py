@@ -63,7 +63,8 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line and exit with its code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # ends it as Ctrl-C does: what was judged is kept
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores the one
+            signal.signal(number, signal.default_int_handler)  # ends it as Ctrl-C does: what was judged is kept
     try:
         code = cli.main(arguments, prog_name="gpueval", standalone_mode=False)
     except GpuevalError as error:

@@ -10,8 +10,8 @@ class Pace:
     """A limit of calls in flight by additive increase and multiplicative decrease (Chiu and Jain 1989).
 
     It starts at 64 and grows by one with every call that comes back within a quarter of the deadline: the limit doubles
-    per round trip, as TCP starts. A refusal, a broken call, or one that takes more than three quarters of the deadline halves it,
-    once per round trip; from then on it grows by one per round trip.
+    per round trip, as TCP starts. A refusal, a broken call, or one that takes more than three quarters of the deadline
+    halves it, once per round trip; from then on it grows by one per round trip.
 
     Args:
         most: Highest limit.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from gpueval.judge.plan import Keys
@@ -334,3 +337,21 @@ def test_a_column_that_failed_alone_is_the_cells_state(sample, name, need) -> No
     claims = {"answer": Claims((claim,)), "reference": Claims(("Nobody.",))}
     cell = score(METRICS[name], asked, Judgments(claims, rows, evidence=evidence))
     assert (cell.value, cell.state) == (None, State.TIMEOUT)
+
+
+def test_termination_ends_a_command_as_an_interrupt_does_and_nohup_holds() -> None:
+    code = (
+        "import os, signal, sys, time\n"
+        "from gpueval.cli import main as module\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "def slow(*_, **__):\n"
+        "    os.kill(os.getpid(), signal.SIGHUP)\n"
+        "    print('still here', flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    time.sleep(5)\n"
+        "module.cli.main = slow\n"
+        "module.main([])\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (130, "still here\n")
+    assert "the same command goes on" in ended.stderr
