@@ -4,14 +4,15 @@ r"""Replicas: one and two on this machine, and a simulation of many from figures
     python benchmarks/cluster.py model --requests-per-s 200 --host-us 75 --samples 100000 [--replicas 8 64 256 1000]
 
 ``run`` scores the samples with every number of replicas on a local Ray cluster, the cores shared out among them, and
-prints one JSON line each: seconds of the judge, of the start, and the largest difference of a probability from the first.
+prints one JSON line each: seconds of the judge, of the start, and the largest difference of a probability from the
+first.
 
 ``model`` plays the run's own scheduling with a clock of its own: windows of samples, a group of requests per passage,
 groups handed to the replica with room, no one holding more than its share of what is left. Assumptions, all arguments:
 every replica answers ``--requests-per-s`` (take it from a measured run of one), group sizes are drawn evenly from 1 to
 ``--largest-group``, the driver spends ``--host-us`` per request on one core before and after a window while replicas
-wait (benchmarks/harness.py measures it), and the network costs nothing. Prints one JSON line per number of replicas: samples
-per second, the share of the time that replicas work, and the driver's share.
+wait (benchmarks/harness.py measures it), and the network costs nothing. Prints one JSON line per number of replicas:
+samples per second, the share of the time that replicas work, and the driver's share.
 """
 
 from __future__ import annotations
