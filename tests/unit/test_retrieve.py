@@ -24,6 +24,7 @@ class Hashed:
     """Maps a text to a vector that its words decide."""
 
     dimensions = 16
+    block_texts = 8192
 
     def __init__(self) -> None:
         self.asked: list[str] = []
