@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from peers import begin
+from peers import begin, samples_of
 from recording import Recording
 from result_rows import emit
 from throughput import METRICS
@@ -37,8 +37,7 @@ def main() -> None:
     parser.add_argument("--first", choices=["run", "bare"], default="run")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    rows = begin(options.data, options.rows)
-    samples = [{"id": str(i), **{k: row[k] for k in ("question", "answer", "contexts")}} for i, row in enumerate(rows)]
+    samples = samples_of(begin(options.data, options.rows))
     with tempfile.TemporaryDirectory() as work:
         engine = VllmLocal(options.judge, log=Path(work) / "engine.log")
         embedder = SentenceEmbedder(options.embedder, device="cpu", log=Path(work) / "embed.log")
@@ -60,7 +59,7 @@ def main() -> None:
             engine._llm.generate(prompts, parameters, use_tqdm=False)
             return time.perf_counter() - began
 
-        told: dict[str, Any] = {"benchmark": "bare_engine", "judge": options.judge.name, "rows": len(rows)}
+        told: dict[str, Any] = {"benchmark": "bare_engine", "judge": options.judge.name, "rows": len(samples)}
         told |= {"requests": len(asked), "prompt_tokens": sum(len(p["prompt_token_ids"]) for p in prompts)}
         for which in ("run", "bare") if options.first == "run" else ("bare", "run"):
             engine._llm.reset_prefix_cache()

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -42,28 +42,40 @@ Rows = list[dict[str, Any]]
 Scores = list[float | None]
 
 
+def samples_of(rows: Rows) -> Rows:
+    """The rows as gpueval takes them."""
+    return [{"id": str(i), **{k: row[k] for k in ("question", "answer", "contexts")}} for i, row in enumerate(rows)]
+
+
 def with_gpueval(rows: Rows, base: str, model: str) -> Scores:
     """As ``gpueval run --judge URL --metrics faithfulness``: the answer's weakest claim; no claim is 0."""
     import gpueval
 
-    samples = [{"id": str(i), **{k: row[k] for k in ("question", "answer", "contexts")}} for i, row in enumerate(rows)]
     with tempfile.TemporaryDirectory() as folder:
         options = {"concurrency": AT_ONCE * 2, "model": model}
-        result = gpueval.evaluate(samples, judge=base, metrics=["faithfulness"], out=folder, engine_options=options)
+        result = gpueval.evaluate(
+            samples_of(rows), judge=base, metrics=["faithfulness"], out=folder, engine_options=options
+        )
         cells = [line["scores"]["faithfulness"] for line in result.cells()]
     return [0.0 if cell["state"] == "no_claims" else cell.get("p_grounded") for cell in cells]
 
 
 def with_ragas(rows: Rows, base: str, model: str) -> Scores:
-    """Ragas' Faithfulness through its instructor client; a row that fails is NaN there."""
+    """Ragas' Faithfulness."""
+    from ragas.metrics import Faithfulness
+
+    return [line[0] for line in ragas_table(rows, base, model, lambda llm: [Faithfulness(llm=llm)])]
+
+
+def ragas_table(rows: Rows, base: str, model: str, metrics_of: Callable[[Any], list[Any]]) -> list[Scores]:
+    """Score every row by Ragas metrics through its instructor client; a cell that fails is NaN there, None here."""
     from openai import AsyncOpenAI
     from ragas import EvaluationDataset, SingleTurnSample, evaluate
     from ragas.llms import llm_factory
-    from ragas.metrics import Faithfulness
     from ragas.run_config import RunConfig
 
     client = AsyncOpenAI(base_url=base, api_key="none", timeout=ROW_S)
-    llm = llm_factory(model, provider="openai", client=client, max_tokens=REPLY_TOKENS)
+    metrics = metrics_of(llm_factory(model, provider="openai", client=client, max_tokens=REPLY_TOKENS))
     data = EvaluationDataset(
         samples=[
             SingleTurnSample(user_input=row["question"], response=row["answer"], retrieved_contexts=row["contexts"])
@@ -72,17 +84,26 @@ def with_ragas(rows: Rows, base: str, model: str) -> Scores:
     )
     found = evaluate(
         data,
-        metrics=[Faithfulness(llm=llm)],
+        metrics=metrics,
         run_config=RunConfig(max_workers=AT_ONCE, timeout=ROW_S),
         raise_exceptions=False,
         show_progress=False,
     )
-    return [None if value is None or math.isnan(value) else float(value) for value in found["faithfulness"]]
+    columns = [[None if v is None or math.isnan(v) else float(v) for v in found[metric.name]] for metric in metrics]
+    return [list(line) for line in zip(*columns, strict=True)]
 
 
 def with_deepeval(rows: Rows, base: str, model: str) -> Scores:
-    """DeepEval's FaithfulnessMetric without reasons (one call less); one metric object per row, as it keeps state."""
+    """DeepEval's FaithfulnessMetric."""
     from deepeval.metrics import FaithfulnessMetric
+
+    return [line[0] for line in deepeval_table(rows, base, model, [FaithfulnessMetric])]
+
+
+def deepeval_table(rows: Rows, base: str, model: str, kinds: Sequence[Callable[..., Any]]) -> list[Scores]:
+    """Score every row by DeepEval metrics without reasons (one call less); one metric object per cell, as they keep
+    state. The answer stands for the expected output, which some of them want.
+    """
     from deepeval.models import LocalModel
     from deepeval.test_case import LLMTestCase
 
@@ -90,21 +111,25 @@ def with_deepeval(rows: Rows, base: str, model: str) -> Scores:
         model=model, base_url=base, api_key="none", temperature=0.0, generation_kwargs={"max_tokens": REPLY_TOKENS}
     )
 
-    async def every() -> Scores:
+    async def every() -> list[Scores]:
         gate = asyncio.Semaphore(AT_ONCE)
 
-        async def one(row: dict[str, Any]) -> float | None:
+        async def one(row: dict[str, Any], kind: Callable[..., Any]) -> float | None:
             async with gate:
-                metric = FaithfulnessMetric(model=judge, include_reason=False, async_mode=True)
+                metric = kind(model=judge, include_reason=False, async_mode=True)
                 case = LLMTestCase(
-                    input=row["question"], actual_output=row["answer"], retrieval_context=row["contexts"]
+                    input=row["question"],
+                    actual_output=row["answer"],
+                    expected_output=row["answer"],
+                    retrieval_context=row["contexts"],
                 )
                 try:
                     return await asyncio.wait_for(metric.a_measure(case, _show_indicator=False), ROW_S)
-                except Exception:  # whatever goes wrong, the row is lost
+                except Exception:  # whatever goes wrong, the cell is lost
                     return None
 
-        return list(await asyncio.gather(*map(one, rows)))
+        cells = await asyncio.gather(*(one(row, kind) for row in rows for kind in kinds))
+        return [list(cells[i : i + len(kinds)]) for i in range(0, len(cells), len(kinds))]
 
     return asyncio.run(every())
 

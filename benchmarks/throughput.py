@@ -13,33 +13,28 @@ the server's is not. Prints one JSON line: samples per second, tokens, and the r
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
-import math
 import os
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from peers import AT_ONCE, QUIET, REPLY_TOKENS, ROW_S, Rows, begin, counted
+from peers import QUIET, Rows, Scores, begin, counted, deepeval_table, ragas_table, samples_of
 from result_rows import emit
 
 METRICS = ("faithfulness", "answer_relevancy", "context_precision_answer")
-Values = list[list[float | None]]
 
 
-def with_gpueval(rows: Rows, judge: str, embedder: str, options: dict[str, Any]) -> tuple[Values, dict[str, Any]]:
+def with_gpueval(rows: Rows, judge: str, embedder: str, options: dict[str, Any]) -> tuple[list[Scores], dict[str, Any]]:
     """As ``gpueval run``; a cell with a named state that is no failure counts as scored."""
     import gpueval
     from gpueval.records import FAILURES
 
-    samples = [{"id": str(i), **{k: row[k] for k in ("question", "answer", "contexts")}} for i, row in enumerate(rows)]
     with tempfile.TemporaryDirectory() as folder:
         found = gpueval.evaluate(
-            samples, judge=judge, embedder=embedder, metrics=METRICS, out=folder, engine_options=options
+            samples_of(rows), judge=judge, embedder=embedder, metrics=METRICS, out=folder, engine_options=options
         )
         cells = [list(line["scores"].values()) for line in found.cells()]
         facts = json.loads((Path(folder) / "run.json").read_text())
@@ -56,15 +51,11 @@ def with_gpueval(rows: Rows, judge: str, embedder: str, options: dict[str, Any])
     }
 
 
-def with_ragas(rows: Rows, base: str, model: str, embedder: str) -> Values:
-    """Ragas' three metrics through its instructor client; a cell that fails is NaN there."""
+def with_ragas(rows: Rows, base: str, model: str, embedder: str) -> list[Scores]:
+    """Ragas' three metrics."""
     from langchain_core.embeddings import Embeddings
-    from openai import AsyncOpenAI
-    from ragas import EvaluationDataset, SingleTurnSample, evaluate
     from ragas.embeddings import LangchainEmbeddingsWrapper
-    from ragas.llms import llm_factory
     from ragas.metrics import Faithfulness, LLMContextPrecisionWithoutReference, ResponseRelevancy
-    from ragas.run_config import RunConfig
     from sentence_transformers import SentenceTransformer
 
     encoder = SentenceTransformer(embedder, device="cpu", local_files_only=True)
@@ -76,63 +67,19 @@ def with_ragas(rows: Rows, base: str, model: str, embedder: str) -> Values:
         def embed_query(self, text: str) -> list[float]:
             return self.embed_documents([text])[0]
 
-    client = AsyncOpenAI(base_url=base, api_key="none", timeout=ROW_S)
-    llm = llm_factory(model, provider="openai", client=client, max_tokens=REPLY_TOKENS)
-    embeddings = LangchainEmbeddingsWrapper(Local())
-    metrics = [
-        Faithfulness(llm=llm),
-        ResponseRelevancy(llm=llm, embeddings=embeddings),
-        LLMContextPrecisionWithoutReference(llm=llm),
-    ]
-    data = EvaluationDataset(
-        samples=[
-            SingleTurnSample(user_input=row["question"], response=row["answer"], retrieved_contexts=row["contexts"])
-            for row in rows
-        ]
-    )
-    found = evaluate(
-        data,
-        metrics=metrics,
-        run_config=RunConfig(max_workers=AT_ONCE, timeout=ROW_S),
-        raise_exceptions=False,
-        show_progress=False,
-    )
-    columns = [[None if v is None or math.isnan(v) else float(v) for v in found[metric.name]] for metric in metrics]
-    return [list(line) for line in zip(*columns, strict=True)]
+    def metrics_of(llm: Any) -> list[Any]:
+        relevancy = ResponseRelevancy(llm=llm, embeddings=LangchainEmbeddingsWrapper(Local()))
+        return [Faithfulness(llm=llm), relevancy, LLMContextPrecisionWithoutReference(llm=llm)]
+
+    return ragas_table(rows, base, model, metrics_of)
 
 
-def with_deepeval(rows: Rows, base: str, model: str, embedder: str) -> Values:
-    """DeepEval's three metrics without reasons (one call less); one metric object per cell, as they keep state."""
+def with_deepeval(rows: Rows, base: str, model: str, embedder: str) -> list[Scores]:
+    """DeepEval's three metrics."""
     from deepeval.metrics import AnswerRelevancyMetric, ContextualPrecisionMetric, FaithfulnessMetric
-    from deepeval.models import LocalModel
-    from deepeval.test_case import LLMTestCase
 
-    judge = LocalModel(
-        model=model, base_url=base, api_key="none", temperature=0.0, generation_kwargs={"max_tokens": REPLY_TOKENS}
-    )
     kinds = (FaithfulnessMetric, AnswerRelevancyMetric, ContextualPrecisionMetric)
-
-    async def every() -> Values:
-        gate = asyncio.Semaphore(AT_ONCE)
-
-        async def one(row: dict[str, Any], kind: Callable[..., Any]) -> float | None:
-            async with gate:
-                metric = kind(model=judge, include_reason=False, async_mode=True)
-                case = LLMTestCase(
-                    input=row["question"],
-                    actual_output=row["answer"],
-                    expected_output=row["answer"],
-                    retrieval_context=row["contexts"],
-                )
-                try:
-                    return await asyncio.wait_for(metric.a_measure(case, _show_indicator=False), ROW_S)
-                except Exception:  # whatever goes wrong, the cell is lost
-                    return None
-
-        cells = await asyncio.gather(*(one(row, kind) for row in rows for kind in kinds))
-        return [list(cells[i : i + len(kinds)]) for i in range(0, len(cells), len(kinds))]
-
-    return asyncio.run(every())
+    return deepeval_table(rows, base, model, kinds)
 
 
 PEERS = {"ragas": with_ragas, "deepeval": with_deepeval}

@@ -58,21 +58,21 @@ def replicas_for(config: RunConfig, plan: Plan | None) -> int:
     """
     if config.replicas:
         return config.replicas
-    ranks = plan.sizing.load.ranks if plan else 1
+    each = _gpus(plan)
     if config.ray:
-        gpus = int(connect(config.ray).cluster_resources().get("GPU", 0))
-        return max(1, gpus // ranks)
-    if plan is None or plan.sizing.hardware.kind != "nvidia":
+        there = int(connect(config.ray).cluster_resources().get("GPU", 0))
+        return max(1, there // max(1, each))
+    if plan is None or not each:
         return 1
-    n = len(plan.sizing.hardware.devices) // ranks
+    there = len(plan.sizing.hardware.devices)
+    n = max(1, there // each)
     if n > 1 and find_spec("ray") is None:
         print(
-            f"gpueval: {ranks} of {len(plan.sizing.hardware.devices)} GPUs used: {n} replicas would use more, with "
-            "pip install 'gpueval[ray]'",
+            f"gpueval: {each} of {there} GPUs used: {n} replicas would use more, with pip install 'gpueval[ray]'",
             file=sys.stderr,
         )
         return 1
-    return max(1, n)
+    return n
 
 
 def start_judges(config: RunConfig, options: dict[str, object], plan: Plan | None, n: int) -> Engine:
@@ -84,7 +84,7 @@ def start_judges(config: RunConfig, options: dict[str, object], plan: Plan | Non
         EngineError: An engine does not start.
     """
     connect(config.ray)
-    gpus = float(plan.sizing.load.ranks) if plan and plan.sizing.hardware.kind == "nvidia" else 0.0
+    gpus = float(_gpus(plan))
     if gpus == 1.0 and config.embedder and config.embed_device != "cpu":
         gpus -= _EMBEDDER_SHARE
     arguments = (config.judge, config.engine, options)
@@ -101,11 +101,15 @@ def start_embedders(config: RunConfig, plan: Plan | None, n: int) -> Embedder:
         EngineError: The model cannot be loaded.
     """
     connect(config.ray)
-    on_gpu = bool(plan) and plan is not None and plan.sizing.hardware.kind == "nvidia" and plan.sizing.load.ranks == 1
-    gpus = _EMBEDDER_SHARE if on_gpu and config.embed_device != "cpu" else 0.0
+    gpus = _EMBEDDER_SHARE if _gpus(plan) == 1 and config.embed_device != "cpu" else 0.0
     arguments = (config.embedder, config.embed_device if gpus else "cpu")
     recipe = Recipe("gpueval.engines:start_embedder", arguments, gpus=gpus, cpus=0.0, whole=True)
     return as_one(start_replicas(recipe, n))
+
+
+def _gpus(plan: Plan | None) -> int:
+    """GPUs that one judge takes; 0 on a machine without."""
+    return plan.sizing.load.ranks if plan and plan.sizing.hardware.kind == "nvidia" else 0
 
 
 def _part(value: int | None, n: int) -> int | None:

@@ -10,6 +10,11 @@ from gpueval.errors import UsageError
 ClaimsBy = Literal["sentences", "llm"]
 
 
+def is_server(judge: object) -> bool:
+    """Tell whether a judge is given as the URL of a server, or as several."""
+    return str(judge).startswith(("http://", "https://"))
+
+
 @dataclass(frozen=True, slots=True)
 class RunConfig:
     """What a run judges and how.
@@ -67,7 +72,7 @@ class RunConfig:
             raise UsageError(f"until_ci is {self.until_ci}; it must lie between 0 and 1, for example 0.02.")
         if self.replicas is not None and self.replicas < 1:
             raise UsageError(f"replicas is {self.replicas}; it must be at least 1.")
-        if (self.ray or self.replicas) and str(self.judge).startswith(("http://", "https://")):
+        if (self.ray or self.replicas) and is_server(self.judge):
             raise UsageError(
                 "Replicas are of a model folder; a server's judge runs where the server does.",
                 "Leave --ray and --replicas out, and give several servers as --judge URL,URL.",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from gpueval.metrics import Metric
 from gpueval.stats.aggregate import Table
@@ -23,7 +24,7 @@ def draw_order(path: Path, seed: int) -> None:
     """Bring the samples of a file into a random order of which every beginning holds all groups in proportion.
 
     The i-th of a group's N samples, in random order, gets the place (i + u) / N with u random in [0, 1). Reads the file
-    twice; memory is 24 bytes per sample.
+    twice; memory holds a few numbers per sample.
     """
     offsets, numbers, groups = array("q"), array("q"), dict[str | None, int]()
     decode = msgspec.json.Decoder(_Grouped).decode
@@ -81,7 +82,7 @@ class Drawing:
             ends.append(_FIRST_STEP)
         elif self._half_width is not None:
             judged = [metric.name for metric in self.active(n_done) if metric.needs]
-            wanted = [self._wanted(table, name, n_done) for name in judged]
+            wanted = [_wanted(table.values(name), n_done, self._half_width) for name in judged]
             ends += [max(_LEAST_STEP, n_done // _GROWTH, n - n_done) for n in wanted]
         return min([most, *ends])
 
@@ -113,7 +114,8 @@ class Drawing:
                 )
         return found
 
-    def _wanted(self, table: Table, name: str, n_done: int) -> int:
-        values = table.values(name)
-        share = max(1, len(values)) / n_done
-        return int(needed(values, self._half_width or 1.0) / share) + 1
+
+def _wanted(values: NDArray[np.float64], n_done: int, half_width: float) -> int:
+    """Samples of which as many have a value as the width needs, at the share that has one so far."""
+    share = max(1, len(values)) / n_done
+    return int(needed(values, half_width) / share) + 1

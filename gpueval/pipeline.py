@@ -22,7 +22,7 @@ import msgspec
 from gpueval import cluster, engines, launch
 from gpueval.calibration import record
 from gpueval.calibration.record import Calibration
-from gpueval.config import RunConfig
+from gpueval.config import RunConfig, is_server
 from gpueval.data.columns import Columns, to_sample
 from gpueval.data.load import load
 from gpueval.drawing import Drawing, draw_order
@@ -306,7 +306,11 @@ def _incoming(samples: Path | str | Iterable[Sample | Mapping[str, Any]], column
 
 def _runs_on_vllm(config: RunConfig) -> bool:
     """Whether the judge is a folder that vLLM loads in this process."""
-    return config.engine in (None, "vllm") and not str(config.judge).startswith(("http://", "https://", "scripted:"))
+    return (
+        config.engine in (None, "vllm")
+        and not is_server(config.judge)
+        and not str(config.judge).startswith("scripted:")
+    )
 
 
 def _planned(config: RunConfig, folder: Path, n_samples: int, metrics: Sequence[Metric]) -> tuple[Plan | None, str]:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from gpueval.cli.progress import ProgressBar
 from gpueval.cli.words import names_in
+from gpueval.config import is_server
 from gpueval.data.columns import Columns, parse_columns
 from gpueval.errors import UsageError
 from gpueval.metrics import DEFAULT
@@ -141,7 +142,7 @@ def run(
     if devices is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices  # before anything looks at the GPUs
     explicit = parse_columns(column_map) | ({"group": group} if group else {})
-    server = (judge or "").startswith(("http://", "https://"))
+    server = is_server(judge)
     on_vllm = not server and engine != "transformers"
     options = {
         "max_model_len": max_model_len,

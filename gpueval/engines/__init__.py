@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpueval.config import is_server
 from gpueval.engines.base import Embedder, Engine
 from gpueval.errors import PrerequisiteError, UsageError
 from gpueval.lazy import load
@@ -36,7 +37,7 @@ def start(
         EngineError: The engine does not start.
     """
     chosen = dict(options or {})
-    if judge.startswith(("http://", "https://")):
+    if is_server(judge):
         servers: list[Engine] = [load(ENGINES["openai"])(url.strip(), **chosen) for url in judge.split(",")]
         return servers[0] if len(servers) == 1 else as_one(servers)
     if judge.startswith("scripted:"):

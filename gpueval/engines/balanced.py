@@ -84,12 +84,13 @@ class Balanced:
         for thread in threads:
             thread.start()
         lost: set[int] = set()
+        n_unanswered = work.n_requests
         try:
-            for _ in iter(lambda: work.unanswered > 0, False):
+            while n_unanswered:
                 number, reply = replies.get()
                 if isinstance(reply, Completion):
                     lost.discard(number)
-                    work.unanswered -= 1
+                    n_unanswered -= 1
                     yield reply
                     continue
                 lost.add(number)
@@ -115,7 +116,7 @@ class _Work:
             group = list(same)
             self._n_waiting += len(group)
             self._groups += [group[i : i + _LONGEST_GROUP] for i in range(0, len(group), _LONGEST_GROUP)]
-        self.unanswered = self._n_waiting
+        self.n_requests = self._n_waiting
 
     def next_group(self, n_taken: int) -> list[Request]:
         """Take a group; none while the member has its share of what is left."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpueval.engines.ray_replica import Recipe, connect, placed
+from gpueval.engines.ray_replica import connect, on_this_node, placed
 from gpueval.engines.text_encoder import BLOCK_TEXTS, Kind, TextEncoder, Vectors
 from gpueval.errors import EngineError, GpuevalError, UsageError
 from gpueval.lazy import require
@@ -43,14 +43,12 @@ class RayEncoder:
         on_gpu = every.get("GPU", 0) > 0 and device != "cpu"
         n = n or (int(every["GPU"]) if on_gpu else 1)
         cores = max(1, int(every.get("CPU", 1)) // n)
-        self._recipe = Recipe("", (), gpus=float(on_gpu), cpus=1.0 if on_gpu else float(cores))
-        actor = ray.remote(_Actor).options(
-            num_gpus=self._recipe.gpus, num_cpus=self._recipe.cpus, max_restarts=_TRIES, max_task_retries=_TRIES
-        )
+        gpus, cpus = float(on_gpu), 1.0 if on_gpu else float(cores)
+        actor = ray.remote(_Actor).options(num_gpus=gpus, num_cpus=cpus, max_restarts=_TRIES, max_task_retries=_TRIES)
         place = device if on_gpu else "cpu"
         self._actors = [actor.remote(str(folder), place, dimensions, cores) for _ in range(n)]
         for number, one in enumerate(self._actors, start=1):
-            placed(ray, one.where.remote(), f"encoder {number}", self._recipe)
+            placed(ray, one.where.remote(), f"encoder {number}", gpus, cpus)
         found = ray.get([one.begin.remote() for one in self._actors])
         failed = next((error for _, error in found if error), None)
         if failed:
@@ -99,7 +97,7 @@ class _Actor:
         try:
             encoder = self._loaded()
         except GpuevalError as error:
-            return {}, EngineError(f"on {socket.gethostname()}: {error.message}", error.remedy)
+            return {}, on_this_node(error)
         return {"dimensions": encoder.dimensions, "fingerprint": encoder.fingerprint}, None
 
     def encode(self, texts: Sequence[str], kind: Kind) -> tuple[Vectors, int]:

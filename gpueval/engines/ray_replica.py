@@ -105,7 +105,7 @@ def somewhere(function: Callable[[], Any], *, gpu: bool) -> Any:
     """
     ray = require("ray", "ray")
     task = ray.remote(function).options(num_gpus=1 if gpu else 0, num_cpus=1)
-    return placed(ray, task.remote(), "a look at a node", Recipe("", (), gpus=float(gpu)))
+    return placed(ray, task.remote(), "a look at a node", float(gpu), 1.0)
 
 
 def start_replicas(recipe: Recipe, n: int) -> list[Engine]:
@@ -148,7 +148,7 @@ class RayReplica:
         actor = ray.remote(_Actor).options(num_gpus=recipe.gpus, num_cpus=recipe.cpus)
         self._actor: Any = actor.remote(recipe, number)
         try:
-            placed(ray, self._actor.where.remote(), f"replica {number + 1}", recipe)
+            placed(ray, self._actor.where.remote(), f"replica {number + 1}", recipe.gpus, recipe.cpus)
             self._about, failed = ray.get(self._actor.begin.remote())
         except GpuevalError:
             self.close()
@@ -231,7 +231,7 @@ class _Actor:
         try:
             self._engine = load(recipe.make)(*recipe.arguments, **recipe.options)
         except GpuevalError as error:
-            return {}, EngineError(f"on {socket.gethostname()}: {error.message}", error.remedy)
+            return {}, on_this_node(error)
         threading.Thread(target=self._work, daemon=True).start()
         return {
             "fingerprint": self._engine.fingerprint,
@@ -295,7 +295,12 @@ class _Inbox(Iterator[Request]):
         return request
 
 
-def placed(ray: Any, reply: Any, what: str, recipe: Recipe) -> Any:
+def on_this_node(error: GpuevalError) -> EngineError:
+    """Say on which node something went wrong, as an error that travels to the driver."""
+    return EngineError(f"on {socket.gethostname()}: {error.message}", error.remedy)
+
+
+def placed(ray: Any, reply: Any, what: str, gpus: float, cpus: float) -> Any:
     """Wait for something that Ray answers as soon as it has found a place for it.
 
     Raises:
@@ -307,7 +312,7 @@ def placed(ray: Any, reply: Any, what: str, recipe: Recipe) -> Any:
         free, every = ray.available_resources(), ray.cluster_resources()
         have = ", ".join(f"{free.get(kind, 0):g} of {every.get(kind, 0):g} {kind}s" for kind in ("GPU", "CPU"))
         raise NoPlace(
-            f"The cluster has no place for {what}: it needs {recipe.gpus:g} GPUs and {recipe.cpus:g} CPUs on one node, "
+            f"The cluster has no place for {what}: it needs {gpus:g} GPUs and {cpus:g} CPUs on one node, "
             f"and {have} are free in all.",
             "Lower --replicas or --tensor-parallel, or add nodes.",
         ) from error

@@ -131,7 +131,7 @@ def judge_window(samples: Sequence[Sample], metrics: Sequence[Metric], bench: Be
     verdicts = _round("questions and verdicts" if first else "verdicts", [*first, *judged], bench)
     similar_asked = [request for request in second if request.ask.kind in prompts.BY_EMBEDDER]
     for draft in drafts:
-        _take_questions(draft, generated or verdicts)
+        _take_questions(draft, generated if bench.extract else verdicts)
         similar_asked += similar_questions(draft, bench.keys)
     masses = [sum(completion.labels) for completion in verdicts.values() if completion.labels]
     bench.tally.n_verdicts += len(masses)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from math import ceil
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-_Z = 1.959963984540054
-"""97.5th percentile of the normal distribution."""
+_Z = NormalDist().inv_cdf(0.975)
 
 LEAST_SCORED = 100
 """Values before a variance is believed."""
