@@ -14,15 +14,14 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
+from gpueval.engines import vllm_cpu
 from gpueval.engines.base import RUNAWAY
 from gpueval.engines.guard import Guard, descendants
 from gpueval.engines.prompt_tokens import PromptTokens, summed
 from gpueval.engines.quiet import output_to, stay_offline
-from gpueval.engines.vllm_server import CPU_BLOCK_TOKENS
 from gpueval.errors import EngineDied, EngineError, GpuevalError
 from gpueval.fingerprint import model_digest
 from gpueval.lazy import require
-from gpueval.machine import cores
 from gpueval.records import Completion, Request, State
 
 _FLOOR_LOGPROB = -9000.0
@@ -87,14 +86,12 @@ class VllmLocal:
         quiet: bool,
     ) -> None:
         _quiet_and_offline("ERROR" if quiet else "INFO")
-        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(kv_cache_gib))
         vllm = require("vllm", "vllm")
         platform = require("vllm.platforms", "vllm").current_platform
         cpu = bool(platform.is_cpu())
         if cpu:
-            own = cores()
-            if len(own) <= 4:  # vLLM's "auto" keeps one core for itself, half the machine on a small one
-                os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", ",".join(map(str, own)))
+            for name, value in vllm_cpu.environment(kv_cache_gib).items():
+                os.environ.setdefault(name, value)
         options: dict[str, Any] = {
             "model": str(folder),
             "generation_config": "vllm",
@@ -104,7 +101,7 @@ class VllmLocal:
             **given,
         }
         if cpu:
-            options |= {"enforce_eager": True, "block_size": CPU_BLOCK_TOKENS}
+            options |= vllm_cpu.ARGUMENTS
         elif memory_fraction is not None:
             options["gpu_memory_utilization"] = memory_fraction
         if given.get("tensor_parallel_size", 1) > 1:  # in a Ray actor vLLM would ask Ray for further GPUs

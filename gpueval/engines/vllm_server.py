@@ -15,13 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpueval.engines import vllm_cpu
 from gpueval.engines.guard import Guard, descendants
 from gpueval.engines.quiet import OFFLINE
 from gpueval.errors import EngineError, UsageError
 from gpueval.lazy import require
-
-CPU_BLOCK_TOKENS = 32
-"""Smallest KV block of vLLM's CPU attention; its default of 128 never caches a shorter shared prefix."""
 
 _STOP_S = 30
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -69,7 +67,7 @@ class Server:
         ]
         environment = os.environ | OFFLINE
         if "kv_cache_gib" in arguments:
-            environment.setdefault("VLLM_CPU_KVCACHE_SPACE", str(arguments["kv_cache_gib"]))
+            environment = vllm_cpu.environment(arguments["kv_cache_gib"]) | environment
         with log.open("ab") as stream:
             self._process = subprocess.Popen(
                 command, stdout=stream, stderr=subprocess.STDOUT, env=environment, start_new_session=True
@@ -128,12 +126,12 @@ class Server:
 def options(arguments: Mapping[str, Any]) -> list[str]:
     """Write a plan's arguments as vLLM's command-line options.
 
-    On a processor (the plan sets a cache in GiB) the server starts as the engine in this process does: without minutes
-    of compilation, and with small blocks, so that short shared prefixes are cached.
+    On a processor (the plan sets a cache in GiB) the server starts as the engine in this process does, see
+    :mod:`~gpueval.engines.vllm_cpu`.
     """
     found = ["--enable-prompt-tokens-details"]  # so that a run can say how much the prefix cache saved
     if "kv_cache_gib" in arguments:
-        found += ["--enforce-eager", "--block-size", str(CPU_BLOCK_TOKENS)]
+        found += ["--enforce-eager", "--block-size", str(vllm_cpu.BLOCK_TOKENS)]
     for name, value in arguments.items():
         if name != "kv_cache_gib":
             found += ["--" + name.replace("_", "-"), str(value)]

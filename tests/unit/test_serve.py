@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpueval.engines import vllm_server
+from gpueval.engines import vllm_cpu, vllm_server
 from gpueval.errors import EngineError, UsageError
 from gpueval.sizing.model import presets
 
@@ -74,6 +74,19 @@ def test_a_server_that_ignores_the_interrupt_is_ended_all_the_same(stand_in, por
     server.stop()
     assert not answers(port)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_on_a_small_processor_the_server_gets_every_core_as_the_engine_in_the_process_does(
+    stand_in, port, monkeypatch
+) -> None:
+    folder = stand_in()
+    told = folder / "path" / "vllm" / "entrypoints" / "openai" / "api_server.py"
+    told.write_text("import os\nraise RuntimeError('cores ' + os.environ.get('VLLM_CPU_OMP_THREADS_BIND', 'unsaid'))")
+    monkeypatch.setattr(vllm_cpu, "cores", lambda: [4, 6])
+    server = vllm_server.Server(folder, {"kv_cache_gib": 1}, "127.0.0.1", port, folder / "log")
+    with pytest.raises(EngineError, match="cores 4,6"):
+        server.wait_ready(20)
+    server.stop()
 
 
 def test_a_taken_port_is_said_before_anything_starts(stand_in, port) -> None:
