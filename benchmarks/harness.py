@@ -5,7 +5,9 @@
 Each size runs in a fresh process, from a JSONL file to a finished run folder: load, plan, hash, store, parse, score,
 sum up. A sample has two retrieved chunks, an answer of two sentences and a reference of one: 14 requests for the five
 default metrics, 3 of them similarities. Prints one JSON line per size: wall and CPU seconds, peak memory of the
-process, microseconds per request.
+process, microseconds per request. With ``--device-us`` the engine takes 256 requests at a time and sleeps so many
+microseconds for each, as a host does that waits for a device: wall seconds against device_s, what the sleeps sum to,
+show how much of the house's own work is done meanwhile.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from result_rows import emit
 
 
-def measure(n_samples: int, folder: Path) -> dict[str, object]:
+def measure(n_samples: int, folder: Path, device_us: float) -> dict[str, object]:
     """Run one size in this process."""
     from gpueval.engines.scripted import Scripted
     from gpueval.pipeline import evaluate
@@ -53,9 +57,21 @@ def measure(n_samples: int, folder: Path) -> dict[str, object]:
                 ],
             }
             file.write(json.dumps(row) + "\n")
-    engine = Scripted(reply, "harness")
+
+    class Device(Scripted):
+        slept_s = 0.0
+
+        def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
+            waiting = iter(requests)
+            while batch := list(islice(waiting, 256)):
+                self.slept_s += (pause := len(batch) * device_us * 1e-6)
+                time.sleep(pause)
+                yield from map(reply, batch)
+
+    embedder = Scripted(reply, "harness")
+    engine = Device(reply, "harness") if device_us else embedder
     began, cpu = time.perf_counter(), time.process_time()
-    result = evaluate(source, judge=engine, embedder=engine, out=folder / "run")
+    result = evaluate(source, judge=engine, embedder=embedder, out=folder / "run")
     wall, used = time.perf_counter() - began, time.process_time() - cpu
     n_requests = json.loads((folder / "run" / "run.json").read_text())["requests"]["n_requests"]
     assert all(summary.n_scored == n_samples for summary in result.metrics.values())
@@ -64,6 +80,7 @@ def measure(n_samples: int, folder: Path) -> dict[str, object]:
         "n_samples": n_samples,
         "n_requests": n_requests,
         "wall_s": round(wall, 2),
+        **({"device_s": round(engine.slept_s, 2)} if isinstance(engine, Device) else {}),
         "cpu_s": round(used, 2),
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "us_per_request": round(1e6 * wall / n_requests, 1),
@@ -77,16 +94,20 @@ def main() -> None:
     """Run every size in its own process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sizes", nargs="+", type=int)
+    parser.add_argument("--device-us", type=float, default=0.0)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--inner", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     for size in options.sizes:
         if options.inner:
             with tempfile.TemporaryDirectory() as folder:
-                print(json.dumps(measure(size, Path(folder))))
+                print(json.dumps(measure(size, Path(folder), options.device_us)))
             continue
         done = subprocess.run(
-            [sys.executable, __file__, str(size), "--inner"], capture_output=True, text=True, check=True
+            [sys.executable, __file__, str(size), "--inner", "--device-us", str(options.device_us)],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         emit(json.loads(done.stdout), options.out)
 

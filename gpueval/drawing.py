@@ -71,6 +71,11 @@ class Drawing:
         self._half_width = half_width
         self.asked = dict(asked or {})
 
+    @property
+    def by_results(self) -> bool:
+        """Whether what is asked next depends on what has been scored."""
+        return self._half_width is not None
+
     def active(self, n_done: int) -> list[Metric]:
         """Metrics that the next sample is asked for."""
         return [metric for metric in self._metrics if self.asked.get(metric.name, n_done + 1) > n_done]

@@ -13,8 +13,8 @@ import msgspec
 from gpueval.calibration import apply
 from gpueval.calibration.record import Calibration, MetricCalibration
 from gpueval.drawing import Drawing
-from gpueval.judge.injection import suspicions, without_instructions
-from gpueval.judge.run import Bench, judge_window
+from gpueval.judge.ahead import judged_windows
+from gpueval.judge.run import Bench
 from gpueval.metrics import Metric, score
 from gpueval.metrics.base import NOISE
 from gpueval.metrics.baselines import load_libraries
@@ -24,7 +24,6 @@ from gpueval.stats.aggregate import Table
 
 _DOUBTFUL_LABEL_MASS = 0.8
 NOT_SAMPLED = Cell(None, State.NOT_SAMPLED)
-_UNJUDGED = Judgments({}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,27 +94,24 @@ def score_folder(
     n_done = n_unstable = n_suspicious = 0
     with (folder / "samples.jsonl").open("rb") as file:
         n_total = sum(1 for _ in file)
-    with partial.open("wb") as file:
+    with partial.open("wb") as lines:
         samples = read_samples(folder / "samples.jsonl")
-        while window := list(islice(samples, drawing.step(table, n_done, window_samples))):
-            active = drawing.active(n_done)
-            left_out = {metric.name: NOT_SAMPLED for metric in metrics if metric not in active}
-            noted = [suspicions(sample) if active else [] for sample in window]
-            read = [
-                without_instructions(sample) if bench.guard and found else sample
-                for sample, found in zip(window, noted, strict=True)
-            ]
-            judged = judge_window(read, active, bench) if active else [_UNJUDGED] * len(read)
-            for sample, suspicious, judgments in zip(read, noted, judged, strict=True):
-                cells = score_sample(sample, judgments, active, of_metric) | left_out
+
+        def take(n_before: int) -> tuple[list[Sample], list[Metric]]:
+            return list(islice(samples, drawing.step(table, n_before, window_samples))), drawing.active(n_before)
+
+        for judged in judged_windows(take, bench, n_ahead=0 if drawing.by_results else 1):
+            left_out = {metric.name: NOT_SAMPLED for metric in metrics if metric not in judged.metrics}
+            for sample, suspicious, judgments in zip(judged.samples, judged.suspicious, judged.judgments, strict=True):
+                cells = score_sample(sample, judgments, judged.metrics, of_metric) | left_out
                 table.add(cells, sample.group)
                 line: dict[str, Any] = {"id": sample.id, "scores": _plain(cells)}
                 if unstable := [name for name, cell in cells.items() if any("unstable" in c for c in cell.claims)]:
                     line["unstable"], n_unstable = unstable, n_unstable + 1
                 if suspicious:
                     line["suspicious"], n_suspicious = suspicious, n_suspicious + 1
-                file.write(encoder.encode(line) + b"\n")
-            n_done += len(window)
+                lines.write(encoder.encode(line) + b"\n")
+            n_done += len(judged.samples)
             drawing.look(table, n_done)
             bench.progress("samples", n_done, n_total)
     partial.replace(folder / "scores.jsonl")

@@ -84,13 +84,14 @@ class Balanced:
         for thread in threads:
             thread.start()
         lost: set[int] = set()
-        n_unanswered = work.n_requests
+        n_answered = 0
         try:
-            while n_unanswered:
+            while n_answered < work.n_requests:
                 number, reply = replies.get()
                 if isinstance(reply, Completion):
                     lost.discard(number)
-                    n_unanswered -= 1
+                    n_answered += 1
+                    work.take_more()
                     yield reply
                     continue
                 lost.add(number)
@@ -111,12 +112,18 @@ class _Work:
         self._lock = threading.Lock()
         self._n_members = n_members
         self._groups: deque[list[Request]] = deque()
-        self._n_waiting = 0
-        for _, same in groupby(requests, key=lambda request: (request.ask.kind, request.parts[0])):
+        self._n_waiting = self.n_requests = 0
+        self._requests = iter(requests)
+        self.take_more()
+
+    def take_more(self) -> None:
+        """Take what the requests' iterator has by now."""
+        for _, same in groupby(self._requests, key=lambda request: (request.ask.kind, request.parts[0])):
             group = list(same)
-            self._n_waiting += len(group)
-            self._groups += [group[i : i + _LONGEST_GROUP] for i in range(0, len(group), _LONGEST_GROUP)]
-        self.n_requests = self._n_waiting
+            with self._lock:
+                self.n_requests += len(group)
+                self._n_waiting += len(group)
+                self._groups += [group[i : i + _LONGEST_GROUP] for i in range(0, len(group), _LONGEST_GROUP)]
 
     def next_group(self, n_taken: int) -> list[Request]:
         """Take a group; none while the member has its share of what is left."""

@@ -7,6 +7,7 @@ encoded without special tokens, so ``<|im_end|>`` in an answer is ten ordinary c
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -43,6 +44,7 @@ class PromptTokens:
         self._frames: dict[str, tuple[list[int], list[int]]] = {}
         self._pieces: OrderedDict[str, list[int]] = OrderedDict()
         self._kept_tokens = 0
+        self._turn = threading.RLock()  # samples are planned while others are asked: both count tokens
         self._labels: dict[str, tuple[tuple[int, ...], ...]] = {}
 
     def prompt(self, request: Request) -> list[int]:
@@ -114,26 +116,31 @@ class PromptTokens:
         raise PrerequisiteError(f"The judge's chat template cannot be used: {failure}.", "Choose an instruct model.")
 
     def _special(self, text: str) -> list[int]:
-        self._backend.encode_special_tokens = False
-        ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
-        return ids
+        return self._encoded(text, special=True)
 
     def _piece(self, text: str) -> list[int]:
-        ids = self._pieces.get(text)
-        if ids is not None:
-            self._pieces.move_to_end(text)
+        with self._turn:
+            ids = self._pieces.get(text)
+            if ids is not None:
+                self._pieces.move_to_end(text)
+                return ids
+            encoded = self._encoded(text, special=False)
+            self._pieces[text] = encoded
+            self._kept_tokens += len(encoded)
+            while self._kept_tokens > _CACHE_TOKENS:
+                _, dropped = self._pieces.popitem(last=False)
+                self._kept_tokens -= len(dropped)
+            return encoded
+
+    def _encoded(self, text: str, *, special: bool) -> list[int]:
+        """Encode with the names of special tokens as these tokens, or as ordinary characters."""
+        with self._turn:
+            self._backend.encode_special_tokens = not special
+            try:
+                ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
+            finally:
+                self._backend.encode_special_tokens = False
             return ids
-        self._backend.encode_special_tokens = True
-        try:
-            encoded: list[int] = self._backend.encode(text, add_special_tokens=False).ids
-        finally:
-            self._backend.encode_special_tokens = False
-        self._pieces[text] = encoded
-        self._kept_tokens += len(encoded)
-        while self._kept_tokens > _CACHE_TOKENS:
-            _, dropped = self._pieces.popitem(last=False)
-            self._kept_tokens -= len(dropped)
-        return encoded
 
 
 def summed(probabilities: dict[int, float], groups: Sequence[Sequence[int]]) -> tuple[float, ...]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import msgspec
 
@@ -53,6 +52,11 @@ class Tally:
     def mean_label_mass(self) -> float | None:
         """Mean probability that the judge gave to its labels; None without verdicts."""
         return self.label_mass / self.n_verdicts if self.n_verdicts else None
+
+    def add(self, other: Tally) -> None:
+        """Count another window's requests in."""
+        for one in fields(Tally):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
 
 @dataclass(slots=True)
@@ -209,7 +213,6 @@ def _send(
     kinds = {request.key: request.ask.kind for request in requests}
     done, tally = total - len(requests), bench.tally
     step = max(1, min(256, total // 100))
-    began = time.monotonic()
     for completion in engine.run(requests):
         found[completion.key] = completion
         bench.store.put(completion, kinds[completion.key])
@@ -219,10 +222,6 @@ def _send(
         done += 1
         if done % step == 0 or done == total:
             bench.progress(stage, done, total)
-    if engine is bench.judge:
-        tally.judge_s += time.monotonic() - began
-    elif engine is bench.checker:
-        tally.checker_s += time.monotonic() - began
     bench.store.commit()
 
 

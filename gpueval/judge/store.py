@@ -8,6 +8,7 @@ failed one gives way to a later success.
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,7 @@ _decode = msgspec.msgpack.Decoder(Completion).decode
 
 class Store:
     """Replies by key, and small facts (token counts, window layouts) that make a rescore possible without a model.
+    Several threads may use it.
 
     Args:
         path: The SQLite file; made when absent.
@@ -51,8 +53,9 @@ class Store:
         self.path = path
         self._waiting: list[tuple[bytes, str, int, bytes]] = []
         self._last_commit = time.monotonic()
+        self._turn = threading.RLock()
         try:
-            self._db = sqlite3.connect(path, isolation_level=None)
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
@@ -66,8 +69,9 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.commit()
-        self._db.close()
+        with self._turn:
+            self.commit()
+            self._db.close()
 
     def get(self, keys: Sequence[bytes], *, with_failed: bool = False) -> dict[bytes, Completion]:
         """Return the stored replies among ``keys``.
@@ -89,9 +93,11 @@ class Store:
 
     def put(self, completion: Completion, kind: str) -> None:
         """Add a reply; it is on disk after :data:`COMMIT_INTERVAL_S` or :meth:`commit`."""
-        self._waiting.append((completion.key, kind, int(bool(completion.failure)), _encode(completion)))
-        if len(self._waiting) >= _COMMIT_ROWS or time.monotonic() - self._last_commit > COMMIT_INTERVAL_S:
-            self.commit()
+        row = (completion.key, kind, int(bool(completion.failure)), _encode(completion))
+        with self._turn:
+            self._waiting.append(row)
+            if len(self._waiting) >= _COMMIT_ROWS or time.monotonic() - self._last_commit > COMMIT_INTERVAL_S:
+                self.commit()
 
     def commit(self) -> None:
         """Write what waits, in one transaction.
@@ -99,17 +105,18 @@ class Store:
         Raises:
             PrerequisiteError: The disk is full or the file cannot be written; nothing already stored is lost.
         """
-        self._last_commit = time.monotonic()
-        if not self._waiting:
-            return
-        try:
-            self._waiting.sort(key=_key)  # neighbours in the tree are written together
-            self._db.execute("BEGIN")
-            self._db.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", self._waiting)
-            self._db.execute("COMMIT")
-        except sqlite3.DatabaseError as error:
-            raise _explained(error, self.path) from error
-        self._waiting.clear()
+        with self._turn:
+            self._last_commit = time.monotonic()
+            if not self._waiting:
+                return
+            try:
+                self._waiting.sort(key=_key)  # neighbours in the tree are written together
+                self._db.execute("BEGIN")
+                self._db.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", self._waiting)
+                self._db.execute("COMMIT")
+            except sqlite3.DatabaseError as error:
+                raise _explained(error, self.path) from error
+            self._waiting.clear()
 
     def fact(self, key: bytes) -> bytes | None:
         """Return a remembered fact."""
@@ -128,7 +135,8 @@ class Store:
 
     def _execute(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         try:
-            return self._db.execute(statement, values).fetchall()
+            with self._turn:
+                return self._db.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise _explained(error, self.path) from error
 

@@ -1,0 +1,186 @@
+"""One engine asked by several threads, so that windows of samples overlap: while one waits for its last replies, the
+next is planned and asked, and the engine never runs dry.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from gpueval.engines.base import Embedder, Engine
+from gpueval.records import Completion, Request
+
+_LEAVE_S = 2.0
+
+_Inbox = queue.SimpleQueue[Completion | BaseException | None]
+
+
+class Stopped(Exception):
+    """The run ends: what is still asked is not answered."""
+
+
+class Shared:
+    """Hands the requests of all callers to one engine, which a thread of its own keeps busy.
+
+    A request that is in flight for one caller is not asked again for another: both get the reply.
+
+    Args:
+        engine: What answers.
+
+    Attributes:
+        busy_s: Seconds in which the engine had something to answer.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.fingerprint = engine.fingerprint
+        self.max_prompt_tokens = engine.max_prompt_tokens
+        self._changed = threading.Condition()
+        self._waiting: deque[Request] = deque()
+        self._inboxes: dict[bytes, list[_Inbox]] = {}
+        self._end: BaseException | None = None
+        self.busy_s = 0.0
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def count_tokens(self, text: str) -> int:
+        """Count with the engine."""
+        return self._engine.count_tokens(text)
+
+    def facts(self) -> Mapping[str, Any]:
+        """The engine's facts."""
+        return self._engine.facts()
+
+    def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
+        """Ask, and yield the replies as they come; may be called from several threads at once.
+
+        Raises:
+            Stopped: :meth:`close` was called.
+            BaseException: What ended the engine, for every caller.
+        """
+        inbox: _Inbox = queue.SimpleQueue()
+        n_asked = 0
+        with self._changed:
+            if self._end is not None:
+                raise self._end
+            for request in requests:
+                if request.key not in self._inboxes:
+                    self._waiting.append(request)
+                self._inboxes.setdefault(request.key, []).append(inbox)
+                n_asked += 1
+            self._changed.notify()
+        for _ in range(n_asked):
+            reply = inbox.get()
+            if isinstance(reply, BaseException):
+                raise reply
+            if reply is not None:  # else the engine left this request out
+                yield reply
+
+    def close(self) -> None:
+        """Let every caller go and end the thread; the engine itself stays open."""
+        self._finish(Stopped())
+        self._thread.join(_LEAVE_S)
+
+    def _serve(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and self._end is None:
+                    self._changed.wait()
+            if self._end is not None:
+                return
+            began = time.monotonic()
+            try:
+                feed = _Feed(self._waiting)
+                for completion in self._engine.run(feed):
+                    for inbox in self._inboxes_of(completion.key):
+                        inbox.put(completion)
+                    if self._end is not None:
+                        return
+            except BaseException as error:  # handed to the callers' threads
+                self._finish(error)
+                return
+            self.busy_s += time.monotonic() - began
+            self._let_go_of_what_was_left_out(idle=not feed.n_taken)
+
+    def _inboxes_of(self, key: bytes) -> list[_Inbox]:
+        with self._changed:
+            return self._inboxes.pop(key, [])
+
+    def _let_go_of_what_was_left_out(self, *, idle: bool) -> None:
+        with self._changed:
+            if idle:  # it takes nothing: asking it for ever would not change that
+                self._waiting.clear()
+            waiting = {request.key for request in self._waiting}
+            for key in [key for key in self._inboxes if key not in waiting]:
+                for inbox in self._inboxes.pop(key):
+                    inbox.put(None)
+
+    def _finish(self, error: BaseException) -> None:
+        with self._changed:
+            self._end = self._end or error
+            for inboxes in self._inboxes.values():
+                for inbox in inboxes:
+                    inbox.put(self._end)
+            self._inboxes.clear()
+            self._waiting.clear()
+            self._changed.notify()
+
+
+class _Feed(Iterator[Request]):
+    """What waits; ends for the moment when nothing does."""
+
+    def __init__(self, waiting: deque[Request]) -> None:
+        self._waiting = waiting
+        self.n_taken = 0
+
+    def __next__(self) -> Request:
+        try:
+            request = self._waiting.popleft()
+        except IndexError:
+            raise StopIteration from None
+        self.n_taken += 1
+        return request
+
+
+class InTurn:
+    """Lets callers ask an embedding model or a checker one after the other.
+
+    Args:
+        model: What answers.
+
+    Attributes:
+        busy_s: Seconds in which it answered.
+    """
+
+    def __init__(self, model: Embedder) -> None:
+        self._model = model
+        self.fingerprint = model.fingerprint
+        self._turn = threading.Lock()
+        self._stopped = False
+        self.busy_s = 0.0
+
+    def facts(self) -> Mapping[str, Any]:
+        """The model's facts."""
+        return self._model.facts()
+
+    def run(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        """Ask, and yield the replies as they come.
+
+        Raises:
+            Stopped: :meth:`close` was called.
+        """
+        with self._turn:
+            began = time.monotonic()
+            for completion in self._model.run(requests):
+                if self._stopped:
+                    raise Stopped
+                yield completion
+            self.busy_s += time.monotonic() - began
+
+    def close(self) -> None:
+        """Let every caller go; the model itself stays open."""
+        self._stopped = True
