@@ -7,14 +7,15 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpueval.engines.base import Embedder, Engine
 from gpueval.records import Completion, Request
 
 _LEAVE_S = 2.0
+_REMEMBERED = 32_768
 
 _Inbox = queue.SimpleQueue[Completion | BaseException | None]
 
@@ -26,34 +27,34 @@ class Stopped(Exception):
 class Shared:
     """Hands the requests of all callers to one engine, which a thread of its own keeps busy.
 
-    A request that is in flight for one caller is not asked again for another: both get the reply.
+    A request that is in flight for one caller, or was answered a moment ago (its reply may not be in the store yet), is
+    not asked again for another: both get the reply. One that failed is.
 
     Args:
         engine: What answers.
+        at_once: Hand it everything that waits as a list; else it takes requests as it has room, and more may come.
 
     Attributes:
         busy_s: Seconds in which the engine had something to answer.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine | Embedder, *, at_once: bool) -> None:
+        self._engine: Any = engine
+        self._at_once = at_once
         self.fingerprint = engine.fingerprint
-        self.max_prompt_tokens = engine.max_prompt_tokens
         self._changed = threading.Condition()
         self._waiting: deque[Request] = deque()
         self._inboxes: dict[bytes, list[_Inbox]] = {}
+        self._answered: OrderedDict[bytes, Completion] = OrderedDict()
         self._end: BaseException | None = None
         self.busy_s = 0.0
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
-    def count_tokens(self, text: str) -> int:
-        """Count with the engine."""
-        return self._engine.count_tokens(text)
-
     def facts(self) -> Mapping[str, Any]:
         """The engine's facts."""
-        return self._engine.facts()
+        facts: Mapping[str, Any] = self._engine.facts()
+        return facts
 
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Ask, and yield the replies as they come; may be called from several threads at once.
@@ -68,10 +69,13 @@ class Shared:
             if self._end is not None:
                 raise self._end
             for request in requests:
+                n_asked += 1
+                if (known := self._answered.get(request.key)) is not None:
+                    inbox.put(known)
+                    continue
                 if request.key not in self._inboxes:
                     self._waiting.append(request)
                 self._inboxes.setdefault(request.key, []).append(inbox)
-                n_asked += 1
             self._changed.notify()
         for _ in range(n_asked):
             reply = inbox.get()
@@ -95,9 +99,8 @@ class Shared:
             began = time.monotonic()
             try:
                 feed = _Feed(self._waiting)
-                for completion in self._engine.run(feed):
-                    for inbox in self._inboxes_of(completion.key):
-                        inbox.put(completion)
+                for completion in self._engine.run(list(feed) if self._at_once else feed):
+                    self._deliver(completion)
                     if self._end is not None:
                         return
             except BaseException as error:  # handed to the callers' threads
@@ -106,9 +109,14 @@ class Shared:
             self.busy_s += time.monotonic() - began
             self._let_go_of_what_was_left_out(idle=not feed.n_taken)
 
-    def _inboxes_of(self, key: bytes) -> list[_Inbox]:
+    def _deliver(self, completion: Completion) -> None:
         with self._changed:
-            return self._inboxes.pop(key, [])
+            for inbox in self._inboxes.pop(completion.key, []):
+                inbox.put(completion)
+            if not completion.failure:
+                self._answered[completion.key] = completion
+                if len(self._answered) > _REMEMBERED:
+                    self._answered.popitem(last=False)
 
     def _let_go_of_what_was_left_out(self, *, idle: bool) -> None:
         with self._changed:
@@ -144,43 +152,3 @@ class _Feed(Iterator[Request]):
             raise StopIteration from None
         self.n_taken += 1
         return request
-
-
-class InTurn:
-    """Lets callers ask an embedding model or a checker one after the other.
-
-    Args:
-        model: What answers.
-
-    Attributes:
-        busy_s: Seconds in which it answered.
-    """
-
-    def __init__(self, model: Embedder) -> None:
-        self._model = model
-        self.fingerprint = model.fingerprint
-        self._turn = threading.Lock()
-        self._stopped = False
-        self.busy_s = 0.0
-
-    def facts(self) -> Mapping[str, Any]:
-        """The model's facts."""
-        return self._model.facts()
-
-    def run(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Ask, and yield the replies as they come.
-
-        Raises:
-            Stopped: :meth:`close` was called.
-        """
-        with self._turn:
-            began = time.monotonic()
-            for completion in self._model.run(requests):
-                if self._stopped:
-                    raise Stopped
-                yield completion
-            self.busy_s += time.monotonic() - began
-
-    def close(self) -> None:
-        """Let every caller go; the model itself stays open."""
-        self._stopped = True

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from gpueval.engines.shared import InTurn, Shared
+from gpueval.engines.shared import Shared
 from gpueval.judge.injection import suspicions, without_instructions
 from gpueval.judge.run import Bench, Progress, Tally, judge_window
 from gpueval.metrics import Metric
@@ -51,9 +51,9 @@ def judged_windows(
     pending: deque[Future[tuple[Judged, Tally]]] = deque()
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1 + n_ahead))
-        judge = Shared(bench.judge) if bench.judge else None
-        embedder = InTurn(bench.embedder) if bench.embedder else None
-        checker = InTurn(bench.checker) if bench.checker else None
+        judge = Shared(bench.judge, at_once=False) if bench.judge else None
+        embedder = Shared(bench.embedder, at_once=True) if bench.embedder else None
+        checker = Shared(bench.checker, at_once=True) if bench.checker else None
         for engine in (judge, embedder, checker):
             if engine:
                 stack.callback(engine.close)

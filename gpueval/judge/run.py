@@ -83,7 +83,7 @@ class Bench:
     store: Store
     reader: StoredReader
     keys: Keys
-    judge: Engine | None
+    judge: Engine | Embedder | None
     embedder: Embedder | None
     checker: Embedder | None = None
     check: bool = False

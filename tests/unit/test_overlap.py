@@ -10,7 +10,7 @@ import pytest
 import gpueval
 from gpueval.engines.balanced import Balanced
 from gpueval.engines.scripted import Scripted
-from gpueval.engines.shared import InTurn, Shared, Stopped
+from gpueval.engines.shared import Shared, Stopped
 from gpueval.errors import EngineDied
 from gpueval.judge.prompts import SUPPORT
 from gpueval.records import Completion, Request
@@ -59,7 +59,7 @@ def keys(shared, names):
 
 def test_what_one_caller_waits_for_is_not_asked_again_for_another(pool) -> None:
     engine = Held()
-    shared = Shared(engine)
+    shared = Shared(engine, at_once=False)
     first = pool.submit(keys, shared, ["a", "b"])
     assert engine.taken.wait(TIMEOUT_S)
     second = pool.submit(keys, shared, ["b", "c"])
@@ -74,7 +74,7 @@ def test_what_one_caller_waits_for_is_not_asked_again_for_another(pool) -> None:
 
 def test_an_engine_that_dies_lets_every_caller_know_now_and_later(pool) -> None:
     engine = Held()
-    shared = Shared(engine)
+    shared = Shared(engine, at_once=False)
 
     def die(one):
         raise EngineDied("gone")
@@ -91,25 +91,42 @@ def test_an_engine_that_dies_lets_every_caller_know_now_and_later(pool) -> None:
 
 def test_a_closed_engine_lets_its_callers_go(pool) -> None:
     engine = Held()
-    shared, embedder = Shared(engine), InTurn(engine)
+    shared = Shared(engine, at_once=False)
     caller = pool.submit(keys, shared, ["a"])
     assert engine.taken.wait(TIMEOUT_S)
     threading.Thread(target=shared.close).start()
     with pytest.raises(Stopped):
         caller.result(TIMEOUT_S)
     engine.go.set()
-    replies = embedder.run([request("a"), request("b")])
-    next(replies)
-    embedder.close()
-    with pytest.raises(Stopped):
-        next(replies)
+
+
+def test_a_model_that_answers_blocks_gets_all_that_waits_as_a_list() -> None:
+    given = []
+
+    class Model(Held):
+        def run(self, requests):
+            given.append(requests[:])
+            return map(self.answers, requests)
+
+    shared = Shared(Model(), at_once=True)
+    assert keys(shared, ["a", "b"]) == ["a", "b"]
+    assert keys(shared, ["b", "c"]) == ["b", "c"]
+    assert [len(some) for some in given] == [2, 1]
+    shared.close()
+
+
+def test_a_request_that_failed_is_asked_again_at_once() -> None:
+    replies = iter(["timeout", ""])
+    shared = Shared(Scripted(lambda one: Completion(one.key, failure=next(replies))), at_once=False)
+    assert [next(iter(shared.run([request("a")]))).failure for _ in range(2)] == ["timeout", ""]
+    shared.close()
 
 
 def test_a_reply_that_never_comes_does_not_hold_the_others(pool) -> None:
     engine = Held()
     engine.answers = lambda one: None if one.key.startswith(b"b") else Completion(one.key)
     engine.go.set()
-    shared = Shared(engine)
+    shared = Shared(engine, at_once=False)
     assert pool.submit(keys, shared, ["a", "b", "c"]).result(TIMEOUT_S) == ["a", "c"]
     shared.close()
 
