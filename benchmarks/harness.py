@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import resource
 import subprocess
 import sys
@@ -85,8 +83,6 @@ def measure(n_samples: int, folder: Path, device_us: float) -> dict[str, object]
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "us_per_request": round(1e6 * wall / n_requests, 1),
         "store_mib": round((folder / "run" / "judgments.sqlite").stat().st_size / 2**20, 1),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
     }
 
 

@@ -6,6 +6,7 @@ room for it: a faster one simply takes more. What a lost member had taken and no
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import sys
 import threading
@@ -54,8 +55,16 @@ class Balanced:
         self.max_prompt_tokens = min(getattr(member, "max_prompt_tokens", 0) for member in members)
 
     def count_tokens(self, text: str) -> int:
-        """Count with the first member."""
-        return self._members[0].count_tokens(text)
+        """Count with the first member that is there.
+
+        Raises:
+            EngineDied: None is.
+        """
+        *others, last = self._members
+        for member in others:
+            with contextlib.suppress(EngineDied):
+                return member.count_tokens(text)
+        return last.count_tokens(text)
 
     def facts(self) -> Mapping[str, Any]:
         """The first member's facts, counts (``n_…``) of all together, and what the others' facts differ in."""

@@ -168,3 +168,13 @@ def test_pace_stays_within_its_bounds_and_follows_the_deadline() -> None:
     for i in range(10):
         pace.served(200 + 100 * i, 208 + 100 * i)  # more than three quarters of the deadline
     assert pace.limit == 1
+
+
+def test_a_lost_member_does_not_keep_the_others_from_counting_tokens() -> None:
+    class Lost(Member):
+        def count_tokens(self, text):
+            raise EngineDied("gone")
+
+    assert Balanced([Lost(), Member()]).count_tokens("four") == 4
+    with pytest.raises(EngineDied):
+        Balanced([Lost(), Lost()]).count_tokens("four")
