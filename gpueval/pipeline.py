@@ -30,14 +30,14 @@ from gpueval.engines.base import Embedder, Engine
 from gpueval.errors import DataError, GpuevalError, UsageError
 from gpueval.fingerprint import text_digest
 from gpueval.judge import prompts
-from gpueval.judge.assemble import ALIGNED, BY_EMBEDDER_ALONE, SIMILAR
+from gpueval.judge.assemble import ALIGNED, SIMILAR
 from gpueval.judge.plan import Keys
 from gpueval.judge.reader import StoredReader
 from gpueval.judge.run import Bench, Progress
 from gpueval.judge.sentences import sentences
 from gpueval.judge.store import Store
 from gpueval.metrics import DEFAULT, Metric, choose
-from gpueval.records import SUPPORT_NEEDS, Sample
+from gpueval.records import BY_EMBEDDER_ALONE, SUPPORT_NEEDS, Sample
 from gpueval.report.markdown import markdown
 from gpueval.run_folder import (
     locked,

@@ -83,6 +83,9 @@ class Need(StrEnum):
 SUPPORT_NEEDS = frozenset(need for need in Need if need.startswith(("answer/", "reference/")))
 """Columns of the support matrix: verdicts on claims."""
 
+BY_EMBEDDER_ALONE = frozenset({Need.SIMILAR_REFERENCE, Need.TOKENS_REFERENCE})
+"""What the embedding model answers about texts that are given: no judge has a part in it."""
+
 
 class Passage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One retrieved chunk. ``source`` names the document it was cut from."""

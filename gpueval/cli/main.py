@@ -30,6 +30,7 @@ _COMMANDS = {
     "plan": ("gpueval.cli.plan:plan", "Plan a run: which judge on which machine, with which arguments, how long."),
     "serve": ("gpueval.cli.serve:serve", "Start vLLM's OpenAI-compatible server with what fits."),
     "gate": ("gpueval.cli.gate:gate", "Hold a run against a policy; exit code 1 when it blocks."),
+    "compare": ("gpueval.cli.compare:compare", "Hold runs against a base run: differences, significance, who turned."),
     "metrics": ("gpueval.cli.metrics:metrics", "List the metrics, what they need and which way is better."),
 }
 

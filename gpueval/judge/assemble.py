@@ -10,9 +10,8 @@ import msgspec
 from gpueval.judge import parse
 from gpueval.judge.evidence import best_of_chunks, by_words
 from gpueval.judge.plan import Draft, Slot
-from gpueval.records import Claims, Completion, Evidence, Judgments, Need, Verdict
+from gpueval.records import BY_EMBEDDER_ALONE, Claims, Completion, Evidence, Judgments, Need, Verdict
 
-BY_EMBEDDER_ALONE = frozenset({Need.SIMILAR_REFERENCE, Need.TOKENS_REFERENCE})
 SIMILAR = BY_EMBEDDER_ALONE | {Need.SIMILAR_QUESTIONS}
 """Needs that the embedding model answers, about the texts given and about questions that the judge wrote."""
 

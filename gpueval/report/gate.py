@@ -1,127 +1,60 @@
-"""Pass or block: a policy held against a summary.
-
-A policy is a TOML file::
-
-    min_coverage = 0.95            # share of samples a metric must have dealt with; default 0.95
-
-    [metrics.faithfulness]
-    block = 0.90                   # the mean below this blocks (above, where lower is better)
-
-    [metrics.context_precision]
-    warn = 0.85                    # ... warns
-    min_coverage = 0.80            # its own limit
-
-Coverage is looked at first, and the gate fails closed: a metric that the run lacks, that has no score, or that lost
-too many samples blocks.
-"""
+"""The checks of a gate: in the terminal, as Markdown for a pull request, as JUnit XML for a CI system."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Sequence
+from xml.etree import ElementTree
 
-import msgspec
+from rich.console import Console
+from rich.markup import escape
 
-from gpueval.errors import DataError
-from gpueval.metrics import METRICS
-from gpueval.records import Summary
-from gpueval.stats.aggregate import coverage
-from gpueval.units import score
+from gpueval.decisions.gate import Check, Outcome
+from gpueval.report.markdown import cell
+from gpueval.report.tables import new_table, print_notes, widen
 
-_DEFAULT_COVERAGE = 0.95
+_COLOURS: dict[Outcome, str] = {"pass": "green", "warn": "yellow", "review": "magenta", "block": "red"}
+_SIGNS: dict[Outcome, str] = {"pass": "✅", "warn": "⚠️", "review": "🔍", "block": "⛔"}
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of one metric on its mean, and on its coverage."""
-
-    block: float | None = None
-    warn: float | None = None
-    min_coverage: float | None = None
-
-
-class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a gate demands."""
-
-    metrics: dict[str, Rule]
-    min_coverage: float = _DEFAULT_COVERAGE
+def show_gate(console: Console, checks: Sequence[Check], notes: Sequence[str], *, passed: bool) -> None:
+    """Print the checks of a gate and its verdict."""
+    widen(console)
+    table = new_table("check", "found", "wanted", "result", "why", left=range(5), unbroken=(3,))
+    for check in checks:
+        result = f"[{_COLOURS[check.result]}]{check.result}[/]"
+        table.add_row(escape(check.name), escape(check.found), escape(check.wanted), result, escape(check.why))
+    console.print(table)
+    print_notes(console, notes)
+    console.print("[green]passed[/]" if passed else "[red]blocked[/]")
 
 
-class Check(msgspec.Struct, frozen=True):
-    """One thing looked at."""
-
-    name: str
-    found: str
-    wanted: str
-    result: Literal["pass", "warn", "block"]
-
-
-def read_policy(path: Path) -> Policy:
-    """Read a policy file.
-
-    Raises:
-        DataError: The file cannot be read, is not TOML, names an unknown key or metric, or has a limit outside [0, 1].
-    """
-    name = str(path)
-    try:
-        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=name) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"not TOML: {error}", file=name) from error
-    try:
-        policy = msgspec.convert(content, Policy)
-    except msgspec.ValidationError as error:
-        raise DataError(
-            str(error), file=name, remedy="Keys: min_coverage, [metrics.NAME] block, warn, min_coverage"
-        ) from error
-    if not policy.metrics:
-        raise DataError("demands nothing: it has no [metrics.NAME] section", file=name)
-    for metric, rule in policy.metrics.items():
-        if metric not in METRICS:
-            raise DataError(f"unknown metric '{metric}'", file=name, field=f"metrics.{metric}")
-        if rule.block is None and rule.warn is None:
-            raise DataError("has neither block nor warn", file=name, field=f"metrics.{metric}")
-        for key in ("block", "warn", "min_coverage"):
-            value = getattr(rule, key)
-            if value is not None and not 0 <= value <= 1:
-                raise DataError(f"{value} is outside 0 to 1", file=name, field=f"metrics.{metric}.{key}")
-    if not 0 <= policy.min_coverage <= 1:
-        raise DataError(f"{policy.min_coverage} is outside 0 to 1", file=name, field="min_coverage")
-    return policy
+def gate_markdown(checks: Sequence[Check], notes: Sequence[str], *, passed: bool) -> str:
+    """Return the checks as Markdown."""
+    lines = [f"### gpueval gate: {'passed' if passed else 'blocked'}", ""]
+    lines += ["| | check | found | wanted | why |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {_SIGNS[check.result]} {check.result} | {cell(check.name)} | {cell(check.found)} | {cell(check.wanted)} "
+        f"| {cell(check.why)} |"
+        for check in checks
+    ]
+    return "\n".join([*lines, "", *(f"- {cell(note)}" for note in notes), ""])
 
 
-def check(policy: Policy, metrics: Mapping[str, Summary]) -> list[Check]:
-    """Hold a policy against the summaries of a run; pure.
-
-    Returns:
-        The checks in the policy's order; the gate passes when none of them blocks.
-    """
-    found: list[Check] = []
-    for name, rule in policy.metrics.items():
-        summary = metrics.get(name)
-        if summary is None:
-            found.append(Check(name, "not in this run", "a score", "block"))
-            continue
-        wanted = policy.min_coverage if rule.min_coverage is None else rule.min_coverage
-        reached = coverage(summary)
-        if reached < wanted:
-            found.append(Check(f"{name} coverage", score(reached), f">= {score(wanted)}", "block"))
-            continue
-        if summary.mean is None:
-            found.append(Check(name, "no scored sample", "a score", "block"))
-            continue
-        found.append(_level(name, summary.mean, rule))
-    return found
-
-
-def _level(name: str, mean: float, rule: Rule) -> Check:
-    higher = METRICS[name].higher_is_better
-    sign = ">=" if higher else "<="
-    result: Literal["pass", "warn", "block"]
-    for result, limit in (("block", rule.block), ("warn", rule.warn)):
-        if limit is not None and (mean < limit if higher else mean > limit):
-            return Check(name, score(mean), f"{sign} {score(limit)}", result)
-    limit = rule.block if rule.block is not None else rule.warn
-    return Check(name, score(mean), f"{sign} {score(limit)}", "pass")
+def junit(checks: Sequence[Check]) -> bytes:
+    """Return the checks as JUnit XML: one test case each; what blocks has failed, what warns says so in its output."""
+    n_blocked = sum(check.result == "block" for check in checks)
+    suite = ElementTree.Element(
+        "testsuite", name="gpueval gate", tests=str(len(checks)), failures=str(n_blocked), errors="0", skipped="0"
+    )
+    for check in checks:
+        case = ElementTree.SubElement(suite, "testcase", classname="gpueval.gate", name=check.name)
+        told = f"{check.found}, wanted {check.wanted}" + (f": {check.why}" if check.why else "")
+        if check.result == "block":
+            ElementTree.SubElement(case, "failure", message=told, type="block").text = told
+        else:
+            ElementTree.SubElement(case, "system-out").text = f"{check.result}: {told}"
+    root = ElementTree.Element("testsuites")
+    root.append(suite)
+    ElementTree.indent(root)
+    body: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return body + b"\n"

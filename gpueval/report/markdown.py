@@ -29,8 +29,8 @@ def markdown(
     lines = [
         "# gpueval report",
         "",
-        f"{facts['n_samples']:,} samples, judge `{_cell(judge.get('model') or judge.get('engine') or 'none')}` "
-        f"({_cell(judge.get('engine', 'no engine'))}), prompts {facts['prompts_version']}, "
+        f"{facts['n_samples']:,} samples, judge `{cell(judge.get('model') or judge.get('engine') or 'none')}` "
+        f"({cell(judge.get('engine', 'no engine'))}), prompts {facts['prompts_version']}, "
         f"threshold {facts['settings']['threshold']}.",
         "",
         _HEAD,
@@ -38,9 +38,9 @@ def markdown(
         "",
     ]
     for group, columns in groups.items():
-        lines += [f"## Group {_cell(group)}", "", _HEAD, *(_row(name, s) for name, s in columns.items()), ""]
+        lines += [f"## Group {cell(group)}", "", _HEAD, *(_row(name, s) for name, s in columns.items()), ""]
     if warnings:
-        lines += ["## Remarks", "", *(f"- {_cell(text)}" for text in warnings), ""]
+        lines += ["## Remarks", "", *(f"- {cell(text)}" for text in warnings), ""]
     if "requests" in facts:
         requests, timing = facts["requests"], facts["timing_s"]
         lines += [
@@ -73,8 +73,9 @@ def _row(name: str, summary: Summary) -> str:
     bounds = "–" if summary.lower_bound is None else f"{score(summary.lower_bound)} – {score(summary.upper_bound)}"
     states = ", ".join(f"{state} {n:,}" for state, n in summary.states.items())
     counts = f"{summary.n_scored:,} / {summary.n_total:,}"
-    return f"| {_cell(name)} | {score(summary.mean)} | {interval} | {counts} | {bounds} | {states} |"
+    return f"| {cell(name)} | {score(summary.mean)} | {interval} | {counts} | {bounds} | {states} |"
 
 
-def _cell(text: object) -> str:
+def cell(text: object) -> str:
+    """Make a text fit for a cell of a table: one line, no bars, tags or code marks of its own."""
     return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")

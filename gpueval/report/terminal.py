@@ -9,7 +9,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from gpueval.records import State, Summary
-from gpueval.report.gate import Check
 from gpueval.report.tables import print_notes, widen
 from gpueval.units import score
 
@@ -26,19 +25,6 @@ def show(
     if groups:
         console.print(_group_table(groups, metrics))
     print_notes(console, warnings)
-
-
-def show_gate(console: Console, checks: Sequence[Check], *, passed: bool) -> None:
-    """Print the checks of a gate and its verdict."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("check", "found", "wanted", "result"):
-        table.add_column(name, overflow="fold")
-    colours = {"pass": "green", "warn": "yellow", "block": "red"}
-    for check in checks:
-        result = f"[{colours[check.result]}]{check.result}[/]"
-        table.add_row(escape(check.name), escape(check.found), escape(check.wanted), result)
-    console.print(table)
-    console.print("[green]passed[/]" if passed else "[red]blocked[/]")
 
 
 def _group_table(groups: Mapping[str, Mapping[str, Summary]], metrics: Mapping[str, Summary]) -> Table:

@@ -6,16 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import erfc, sqrt
 
 import numpy as np
 
 from gpueval.retrieval.words import Floats
 from gpueval.stats.intervals import bootstrap_means
-
-_FLIPS = 10_000
-_FLIPPED_UP_TO = 5_000
-"""Queries up to which signs are flipped at random; with more the mean is normal and its z-score says the same."""
+from gpueval.stats.paired import holm, sign_flip_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,40 +65,5 @@ def compare(
             int((difference < 0).sum()),
             tuple((queries[i], float(difference[i])) for i in order if difference[i] != 0),
         )
-    return _holm(found)
-
-
-def sign_flip_p(difference: Floats, seed: int = 0) -> float:
-    """Two-sided p-value of a mean difference of zero under random signs.
-
-    Fisher's randomisation test for paired values (Smucker, Allan and Carterette, CIKM 2007): the share of 10,000 random
-    sign patterns whose mean is at least as far from zero, the pattern seen counted among them.
-
-    Args:
-        difference: (n,) paired differences.
-        seed: Same seed, same p-value.
-    """
-    moved = difference[difference != 0]
-    if not len(moved):
-        return 1.0
-    seen = abs(float(moved.sum()))
-    if len(moved) > _FLIPPED_UP_TO:
-        return erfc(seen / sqrt(float((moved**2).sum())) / sqrt(2))
-    generator = np.random.Generator(np.random.Philox(seed))
-    reached, tolerance = 1, 1e-12 * float(np.abs(moved).sum())
-    block = max(1, 4_000_000 // len(moved))
-    for start in range(0, _FLIPS, block):
-        size = min(block, _FLIPS - start)
-        signs = generator.integers(0, 2, (size, len(moved)), np.int8) * 2 - 1
-        reached += int((np.abs(signs @ moved) >= seen - tolerance).sum())
-    return reached / (_FLIPS + 1)
-
-
-def _holm(found: dict[str, Comparison]) -> dict[str, Comparison]:
-    """Correct p-values for several measures (Holm 1979)."""
-    raw = {name: one.p_value for name, one in found.items() if one.p_value is not None}
-    least = 0.0
-    for position, name in enumerate(sorted(raw, key=lambda name: raw[name])):
-        least = max(least, min(1.0, raw[name] * (len(raw) - position)))
-        raw[name] = least
-    return {name: replace(one, p_value=raw.get(name)) for name, one in found.items()}
+    p_values = holm({name: one.p_value for name, one in found.items() if one.p_value is not None})
+    return {name: replace(one, p_value=p_values.get(name)) for name, one in found.items()}

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpueval.stats.agreement import FEWEST_CLUSTERS, Bools, Estimate, Floats
+from gpueval.stats.intervals import wilson
 
 _LEAST_INFORMATION = 0.05
 """Smallest sensitivity + specificity - 1 that can be divided by: below, the judge tells right and wrong not apart."""
@@ -112,11 +113,8 @@ def naive(n_yes: float, n_units: float, *, level: float = 0.95) -> Estimate:
     """Return the judge's own share of yes with Wilson's interval: what is reported where nobody labels."""
     if n_units <= 0:
         return Estimate(None)
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    q = n_yes / n_units
-    middle = (q + z * z / (2 * n_units)) / (1 + z * z / n_units)
-    half = z * sqrt(q * (1 - q) / n_units + z * z / (4 * n_units**2)) / (1 + z * z / n_units)
-    return Estimate(q, _unit(middle - half), _unit(middle + half))
+    low, high = wilson(n_yes, n_units, level=level)
+    return Estimate(n_yes / n_units, _unit(low), _unit(high))
 
 
 def _effective(weights: Floats) -> float:

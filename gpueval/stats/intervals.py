@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -62,3 +63,10 @@ def bootstrap_means(
             for i, *ends in zip(some, low.tolist(), high.tolist(), strict=True):
                 found[i] = ends[0], ends[1]
     return found
+
+
+def wilson(n_yes: float, n: float, *, level: float = 0.95) -> Interval:
+    """Return Wilson's interval (1927) of a share ``n_yes / n``, n above 0."""
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    middle, spread = n_yes / n + z * z / (2 * n), z * sqrt(n_yes / n * (1 - n_yes / n) / n + z * z / (4 * n * n))
+    return (middle - spread) / (1 + z * z / n), (middle + spread) / (1 + z * z / n)

@@ -100,6 +100,12 @@ def test_run_rescore_and_gate_on_the_command_line(files) -> None:
     assert gpueval("gate", "runs/s", "--policy", "policy.toml", cwd=files).returncode == 0
     gpueval("rescore", "runs/s", "--threshold", "0.5", cwd=files)
     blocked = gpueval("gate", "runs/s", "--policy", "policy.toml", "--json", cwd=files)
+    body = json.loads(blocked.stdout)
+    assert (blocked.returncode, body["blocked"], body["review"]) == (0, [], ["faithfulness"])  # two samples are noise
+    (files / "policy.toml").write_text(
+        "noise_aware = false\nuncalibrated_may_block = true\n[metrics.faithfulness]\nblock = 0.9\n"
+    )
+    blocked = gpueval("gate", "runs/s", "--policy", "policy.toml", "--json", cwd=files)
     assert (blocked.returncode, json.loads(blocked.stdout)["blocked"]) == (1, ["faithfulness"])
 
 
@@ -118,7 +124,8 @@ def test_run_rescore_and_gate_on_the_command_line(files) -> None:
         (["run", "s.jsonl", "--threshold", "2", "--metrics", "exact_match"], 2, "threshold"),
         (["run", "s.jsonl", "--nonsense"], 2, "No such option"),
         (["rescore", "."], 2, "not a run folder"),
-        (["gate", ".", "--policy", "policy.toml"], 2, "summary.json"),
+        (["gate", ".", "--policy", "policy.toml"], 2, "not a run folder"),
+        (["gate", ".", "--policy", "none.toml"], 2, "a preset: standard, strict"),
     ],
 )
 def test_errors_are_one_message_a_remedy_and_an_exit_code(files, arguments, code, part) -> None:

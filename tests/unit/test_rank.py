@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from gpueval.errors import DataError, UsageError
-from gpueval.retrieval.compare import compare, sign_flip_p
+from gpueval.retrieval.compare import compare
 from gpueval.retrieval.measures import parse
 from gpueval.retrieval.rank import rank
 from gpueval.retrieval.trec import read_run
 from gpueval.retrieval.words import numbers, read_blocks
+from gpueval.stats.paired import sign_flip_p
 
 GRADES = {"q": {"a": 3.0, "b": 0.0, "c": 1.0, "d": 2.0}}
 LIST = {"q": ["x", "a", "b", "c"]}

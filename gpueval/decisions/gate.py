@@ -1,0 +1,194 @@
+"""Pass, warn, review or block: a policy held against a run, and against a baseline.
+
+Coverage is looked at first, and the gate fails closed: a metric that the run lacks, that has no score, or that lost too
+many samples blocks. A level that is missed within the noise (its limit lies in the 95 % interval of what it looks at)
+counts one step less, block as review, review as warn: an unchanged system must not turn red by chance. So does the
+block of a judge that was never held against labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from gpueval.decisions.compare import Difference, compare
+from gpueval.decisions.policy import STATISTICS, Level, Policy, Rule, Statistic
+from gpueval.decisions.scored import Scored
+from gpueval.errors import UsageError
+from gpueval.metrics import METRICS
+from gpueval.stats.aggregate import coverage
+from gpueval.stats.intervals import Interval, bootstrap_means, wilson
+from gpueval.units import score
+
+Outcome = Literal["pass", "warn", "review", "block"]
+OUTCOMES: tuple[Outcome, ...] = ("pass", "warn", "review", "block")
+"""From good to bad."""
+
+_STEP_LESS: dict[Level, Outcome] = {"block": "review", "review": "warn", "warn": "warn"}
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing looked at; ``why`` says what made a missed level count less, or what is lacking."""
+
+    name: str
+    found: str
+    wanted: str
+    result: Outcome
+    why: str = ""
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """A statistic of a run. ``interval`` is None where the value is taken as it is; a lacking value misses all."""
+
+    value: float | None
+    interval: Interval | None
+    what: str
+
+
+def check(policy: Policy, run: Scored, baseline: Scored | None = None) -> list[Check]:
+    """Hold a policy against a run.
+
+    Args:
+        policy: What is demanded.
+        run: A finished run.
+        baseline: An earlier run of the same samples, for ``max_loss``.
+
+    Returns:
+        The checks in the policy's order; the gate passes when none of them blocks.
+
+    Raises:
+        UsageError: The policy limits losses and there is no baseline, or the other way round.
+    """
+    limited = [name for name, rule in policy.metrics.items() if rule.max_loss is not None]
+    if limited and baseline is None:
+        raise UsageError(
+            f"The policy limits the loss of {', '.join(limited)} against a baseline.",
+            "Give an earlier run with --baseline, or leave max_loss out.",
+        )
+    if baseline and not limited:
+        raise UsageError("There is a baseline, but the policy has no max_loss.", "Set max_loss = 0.02 for a metric.")
+    both = [name for name in limited if baseline and name in run.metrics and name in baseline.metrics]
+    losses = compare(baseline, [run], both)[0] if baseline and both else {}
+    found: list[Check] = []
+    for name, rule in policy.metrics.items():
+        found += _of_metric(name, rule, policy, run)
+        if rule.max_loss is not None and name in run.metrics:
+            found.append(_loss(name, rule, policy, run, losses.get(name)))
+    return found
+
+
+def worst(checks: Sequence[Check]) -> Outcome:
+    """Return the worst outcome."""
+    return max((item.result for item in checks), key=OUTCOMES.index, default="pass")
+
+
+def _of_metric(name: str, rule: Rule, policy: Policy, run: Scored) -> list[Check]:
+    summary = run.metrics.get(name)
+    if summary is None:
+        return [Check(name, "not in this run", "a score", "block", f"score it: gpueval run ... --metrics {name}")]
+    wanted = policy.min_coverage if rule.min_coverage is None else rule.min_coverage
+    reached = coverage(summary)
+    if reached < wanted:
+        return [Check(f"{name} coverage", score(reached), f">= {score(wanted)}", "block")]
+    if summary.mean is None:
+        return [Check(name, "no scored sample", "a score", "block")]
+    found = []
+    for statistic in STATISTICS:
+        if limits := rule.limits(statistic):
+            seen = _seen(name, rule, statistic, run, next(iter(limits.values())))
+            higher = METRICS[name].higher_is_better or statistic == "share"  # many good samples are always better
+            found.append(_held(seen, limits, higher, name, policy, run))
+    return found
+
+
+def _held(seen: _Seen, limits: dict[Level, float], higher: bool, name: str, policy: Policy, run: Scored) -> Check:
+    """Hold what was seen against every level and keep the worst outcome."""
+    sign = ">=" if higher else "<="
+    interval = "" if seen.interval is None else f" ({score(seen.interval[0])} – {score(seen.interval[1])})"
+    found = Check(seen.what, score(seen.value) + interval, f"{sign} {score(next(iter(limits.values())))}", "pass")
+    for level, limit in limits.items():
+        if seen.value is None or (seen.value < limit if higher else seen.value > limit):
+            inside = seen.interval is not None and seen.interval[0] <= limit <= seen.interval[1]
+            result, why = _outcome(level, inside, name, policy, run)
+            if OUTCOMES.index(result) > OUTCOMES.index(found.result):
+                found = msgspec.structs.replace(found, wanted=f"{sign} {score(limit)}", result=result, why=why)
+    return found
+
+
+def _outcome(level: Level, within_noise: bool, name: str, policy: Policy, run: Scored) -> tuple[Outcome, str]:
+    """Return what a missed level comes to, and why it comes to less."""
+    if within_noise and policy.noise_aware:
+        return _STEP_LESS[level], "within the noise of so few samples"
+    ruling, own = run.ruling(name), policy.metrics[name].uncalibrated_may_block
+    may_block = ruling in ("deterministic", "may gate") or (policy.uncalibrated_may_block if own is None else own)
+    if level == "block" and not may_block:
+        told = "not calibrated" if ruling == "uncalibrated" else f"calibrated as '{ruling}'"
+        return "review", f"would block, but the judge is {told}: it only advises"
+    return level, ""
+
+
+def _seen(name: str, rule: Rule, statistic: Statistic, run: Scored, limit: float) -> _Seen:
+    summary, higher = run.metrics[name], METRICS[name].higher_is_better
+    ends = None if summary.ci_low is None or summary.ci_high is None else (summary.ci_low, summary.ci_high)
+    if statistic == "mean":
+        return _Seen(summary.mean, ends, name)
+    if statistic == "bound":
+        return _Seen(None if ends is None else ends[0 if higher else 1], None, f"{name} at the worse end")
+    values = run.values[name]
+    if statistic == "worst_group":
+        return _worst_group(name, run, limit)
+    scored = values[~np.isnan(values)]
+    good = int((scored >= rule.good).sum() if higher else (scored <= rule.good).sum())
+    return _Seen(good / len(scored), wilson(good, len(scored)), f"{name} share of good samples")
+
+
+def _worst_group(name: str, run: Scored, limit: float) -> _Seen:
+    """Find the group that is furthest on the wrong side of the limit; the whole run where there are no groups.
+
+    The intervals are wider, 1 - 0.05 / k for k groups (Bonferroni): the worst of many is low by chance.
+    """
+    higher = METRICS[name].higher_is_better
+    names = sorted({group for group in run.group_of if group is not None})
+    values = run.values[name]
+    columns = [values[[group == one for group in run.group_of]] for one in names] or [values]
+    columns = [column[~np.isnan(column)] for column in columns]
+    level = 1 - 0.05 / len(columns)
+    found = []
+    for group, column, interval in zip(names or ["all"], columns, bootstrap_means(columns, level=level), strict=True):
+        what = f"{name} in group {group}"
+        if not len(column):
+            return _Seen(None, None, f"{what}, which has no score")
+        found.append(_Seen(float(column.mean()), interval, what))
+    sign = 1 if higher else -1
+
+    def badness(seen: _Seen) -> tuple[bool, float]:
+        outside = seen.interval is None or not seen.interval[0] <= limit <= seen.interval[1]
+        missed = sign * (seen.value or 0.0) < sign * limit
+        return (missed and outside, -sign * (seen.value or 0.0))
+
+    return max(found, key=badness)
+
+
+def _loss(name: str, rule: Rule, policy: Policy, run: Scored, found: Difference | None) -> Check:
+    what = f"{name} against the baseline"
+    tolerated = rule.max_loss or 0.0
+    wanted = f"a loss of at most {score(tolerated)}"
+    if found is None or found.difference is None:
+        return Check(what, "no pair of scores", wanted, "block", "the baseline lacks the metric, or its samples")
+    limit = policy.min_coverage if rule.min_coverage is None else rule.min_coverage
+    if found.n < limit * run.metrics[name].n_scored:
+        return Check(what, f"{found.n:,} of {run.metrics[name].n_scored:,} scores have a partner", wanted, "block")
+    loss = -found.difference if METRICS[name].higher_is_better else found.difference
+    p = found.p_value if found.p_value is not None else 1.0
+    ends = "" if found.low is None else f" ({found.low:+.3f} – {found.high:+.3f})"
+    told = f"{found.difference:+.3f}{ends}, p {p:.3f}"
+    if loss <= tolerated:
+        why = ""
+        if found.detectable is not None and found.detectable > max(tolerated, 0.005):
+            why = f"{found.n:,} samples show a loss from about {score(found.detectable)} on"
+        return Check(what, told, wanted, "pass", why)
+    result, why = _outcome("block", p >= policy.significance, name, policy, run)
+    return Check(what, told, wanted, result, why)
