@@ -1,0 +1,1 @@
+"""RAG samples in pytest: judged in one batch, asserted one by one."""
