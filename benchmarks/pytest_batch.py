@@ -2,9 +2,9 @@ r"""Fifty tests on RAG samples: all judged in one batch by the plugin, against o
 
     python benchmarks/pytest_batch.py DATA/begin_wow/begin_dev_wow.tsv --judge JUDGE [--tests 50]
 
-Writes two test files with the same samples and runs pytest on each in a process of its own. ``batch`` uses the marker and
-the fixture of the plugin. ``one by one`` starts the engine once, in a fixture of the session, and every test asks it for
-its own sample. Prints one JSON line each: seconds of the whole session, engine's start included.
+Writes two test files with the same samples and runs pytest on each in a process of its own. ``batch`` uses the plugin's
+marker and fixture. ``one by one`` starts the engine once, in a fixture of the session, and every test asks it for its
+own sample. Prints one JSON line each: seconds of the whole session, engine's start included.
 """
 
 from __future__ import annotations
