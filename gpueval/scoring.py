@@ -105,7 +105,7 @@ def score_folder(
             for sample, suspicious, judgments in zip(judged.samples, judged.suspicious, judged.judgments, strict=True):
                 cells = score_sample(sample, judgments, judged.metrics, of_metric) | left_out
                 table.add(cells, sample.group)
-                line: dict[str, Any] = {"id": sample.id, "scores": _plain(cells)}
+                line: dict[str, Any] = {"id": sample.id, "scores": plain(cells)}
                 if unstable := [name for name, cell in cells.items() if any("unstable" in c for c in cell.claims)]:
                     line["unstable"], n_unstable = unstable, n_unstable + 1
                 if suspicious:
@@ -159,7 +159,8 @@ def score_sample(
     return cells
 
 
-def _plain(cells: Mapping[str, Cell]) -> dict[str, dict[str, Any]]:
+def plain(cells: Mapping[str, Cell]) -> dict[str, dict[str, Any]]:
+    """Return cells as a line of ``scores.jsonl`` holds them."""
     found = {}
     for name, cell in cells.items():
         body: dict[str, Any] = {"value": cell.value, "state": cell.state}
