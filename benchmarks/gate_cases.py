@@ -2,9 +2,10 @@ r"""What a gate says in eight situations, each a real run of the same judge.
 
     python benchmarks/gate_cases.py DATA/begin_wow/begin_dev_wow.tsv --judge JUDGE --calibration FILE [--rows 200]
 
-``FILE`` comes from ``gpueval calibrate`` on a run of this judge. One engine scores the rows as they are, with some answers
-put under the wrong question, with documents left out, and with questions longer than the judge reads. ``gpueval gate`` is
-then started on the run folders as a command. Prints one JSON line per situation: policy, checks and exit code.
+``FILE`` comes from ``gpueval calibrate`` on a run of this judge. One engine scores the rows as they are, with some
+answers put under the wrong question, with documents left out, and with questions longer than the judge reads. Then
+``gpueval gate`` is started on the run folders as a command. Prints one JSON line per situation: policy, checks, exit
+code.
 """
 
 from __future__ import annotations
