@@ -145,6 +145,7 @@ def test_a_sized_server_answers_a_run_and_stops_cleanly(run, models, tmp_path) -
     finally:
         server.send_signal(signal.SIGTERM)
         code = server.wait(60)
+        server.stdout.close()
     assert code == 0
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", int(port))) != 0
