@@ -192,9 +192,8 @@ def _pairs(base: Scored, other: Scored, metric: str) -> tuple[NDArray[np.int64],
 
 
 def _by_group(base: Scored, rows: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
-    groups = [base.group_of[row] for row in rows]
-    names = sorted({group for group in groups if group is not None})
-    return {name: np.array([group == name for group in groups]) for name in names}
+    groups = np.array([base.group_of[row] for row in rows], object)
+    return {name: groups == name for name in sorted({group for group in groups if group is not None})}
 
 
 def _of_group(difference: _Column, interval: Interval | None) -> GroupDifference:

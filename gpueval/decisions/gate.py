@@ -151,9 +151,9 @@ def _worst_group(name: str, run: Scored, limit: float) -> _Seen:
     The intervals are wider, 1 - 0.05 / k for k groups (Bonferroni): the worst of many is low by chance.
     """
     higher = METRICS[name].higher_is_better
+    groups, values = np.array(run.group_of, object), run.values[name]
     names = sorted({group for group in run.group_of if group is not None})
-    values = run.values[name]
-    columns = [values[[group == one for group in run.group_of]] for one in names] or [values]
+    columns = [values[groups == one] for one in names] or [values]
     columns = [column[~np.isnan(column)] for column in columns]
     level = 1 - 0.05 / len(columns)
     found = []
@@ -184,7 +184,7 @@ def _loss(name: str, rule: Rule, policy: Policy, run: Scored, found: Difference 
     loss = -found.difference if METRICS[name].higher_is_better else found.difference
     p = found.p_value if found.p_value is not None else 1.0
     ends = "" if found.low is None else f" ({found.low:+.3f} – {found.high:+.3f})"
-    told = f"{found.difference:+.3f}{ends}, p {p:.3f}"
+    told = f"{found.difference:+.3f}{ends}, p {f'{p:.3f}' if p >= 0.001 else '< 0.001'}"
     if loss <= tolerated:
         why = ""
         if found.detectable is not None and found.detectable > max(tolerated, 0.005):

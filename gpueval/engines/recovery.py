@@ -31,6 +31,7 @@ class Recovering:
         self._start = start
         self._engine = start()
         self._deaths = 0
+        self._closed = False
         self._most_deaths = most_deaths
         self.fingerprint = self._engine.fingerprint
         self.max_prompt_tokens = self._engine.max_prompt_tokens
@@ -44,7 +45,8 @@ class Recovering:
         return dict(self._engine.facts()) | ({"engine_deaths": self._deaths} if self._deaths else {})
 
     def close(self) -> None:
-        """Close the wrapped engine."""
+        """Close the wrapped engine; a run that still waits for it ends with its death."""
+        self._closed = True
         self._engine.close()
 
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
@@ -61,6 +63,8 @@ class Recovering:
                     yield completion
                 return
             except EngineDied as death:
+                if self._closed:
+                    raise
                 left = list(taken.values())
                 taken.clear()
                 self._restart(death)

@@ -85,3 +85,18 @@ def test_an_engine_that_always_dies_is_given_up() -> None:
     engine = Recovering(lambda: Mortal({r.key for r in asked}, [], set()), most_deaths=5)
     with pytest.raises(EngineDied, match="died 6 times"):
         list(engine.run(asked))
+
+
+def test_what_was_closed_is_not_started_again() -> None:
+    starts = []
+
+    def start():
+        starts.append(1)
+        return Mortal({requests(5)[3].key}, [], set())
+
+    engine = Recovering(start)
+    replies = engine.run(requests(20))
+    engine.close()
+    with pytest.raises(EngineDied):
+        list(replies)
+    assert starts == [1]
