@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from gpueval.errors import DataError, PrerequisiteError, UsageError
 from gpueval.records import Sample, Summary
+
+Line = TypeVar("Line")
 
 
 def read_run(folder: Path) -> dict[str, Any]:
@@ -71,6 +73,27 @@ def read_samples(path: Path) -> Iterator[Sample]:
     with path.open("rb") as file:
         for line in file:
             yield decode(line)
+
+
+def read_scores(folder: Path, kind: type[Line]) -> Iterator[tuple[Sample, Line]]:
+    """Read ``samples.jsonl`` and ``scores.jsonl`` side by side.
+
+    Args:
+        folder: Run folder.
+        kind: What a line of ``scores.jsonl`` is decoded as.
+
+    Raises:
+        UsageError: One is missing or damaged, or they do not belong together.
+    """
+    decode = msgspec.json.Decoder(kind).decode
+    try:
+        with (folder / "scores.jsonl").open("rb") as lines:
+            for line, sample in zip(lines, read_samples(folder / "samples.jsonl"), strict=True):
+                yield sample, decode(line)
+    except (OSError, ValueError, msgspec.DecodeError) as error:
+        raise UsageError(
+            f"{folder} has no scores.jsonl that fits its samples.jsonl.", f"Write it anew: gpueval rescore {folder}"
+        ) from error
 
 
 def pretty_json(body: Any) -> bytes:

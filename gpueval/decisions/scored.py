@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpueval.calibration.record import of_run
-from gpueval.errors import UsageError
 from gpueval.fingerprint import text_digest
 from gpueval.metrics import METRICS
 from gpueval.records import BY_EMBEDDER_ALONE, Sample, Summary
-from gpueval.run_folder import read_run, read_samples, read_summary
+from gpueval.run_folder import read_run, read_scores, read_summary
 
 
 class _Cell(msgspec.Struct):
@@ -24,7 +23,6 @@ class _Cell(msgspec.Struct):
 
 
 class _Line(msgspec.Struct):
-    id: str
     scores: dict[str, _Cell]
 
 
@@ -80,21 +78,13 @@ def read_scored(folder: Path) -> Scored:
     facts, summary = read_run(folder), read_summary(folder)
     ids, groups, asked = list[str](), list[str | None](), list[bytes]()
     columns: dict[str, list[float]] = {name: [] for name in summary["metrics"]}
-    decode = msgspec.json.Decoder(_Line).decode
-    try:
-        with (folder / "scores.jsonl").open("rb") as lines:
-            for line, sample in zip(lines, read_samples(folder / "samples.jsonl"), strict=True):
-                found = decode(line)
-                ids.append(found.id)
-                groups.append(sample.group)
-                asked.append(_asked(sample))
-                for name, column in columns.items():
-                    value = found.scores[name].value
-                    column.append(float("nan") if value is None else value)
-    except (OSError, KeyError, ValueError, msgspec.DecodeError) as error:
-        raise UsageError(
-            f"{folder} has no scores.jsonl that fits its samples.jsonl.", f"Write it anew: gpueval rescore {folder}"
-        ) from error
+    for sample, line in read_scores(folder, _Line):
+        ids.append(sample.id)
+        groups.append(sample.group)
+        asked.append(_asked(sample))
+        for name, column in columns.items():
+            value = line.scores[name].value
+            column.append(float("nan") if value is None else value)
     values = {name: np.array(column) for name, column in columns.items()}
     return Scored(folder, facts, summary["metrics"], summary["groups"], ids, groups, asked, values)
 

@@ -15,7 +15,7 @@ from gpueval.exchange.peers import Tool, name_for
 from gpueval.lazy import require
 from gpueval.metrics import METRICS
 from gpueval.records import Sample, Summary
-from gpueval.run_folder import read_samples, read_summary
+from gpueval.run_folder import read_scores, read_summary
 from gpueval.stats.aggregate import coverage
 
 SUFFIXES = (".csv", ".parquet", ".prom")
@@ -88,14 +88,8 @@ def _escaped(label: str) -> str:
 
 
 def _lines(folder: Path) -> Iterator[_Line]:
-    try:
-        with (folder / "scores.jsonl").open("rb") as file:
-            for line, sample in zip(file, read_samples(folder / "samples.jsonl"), strict=True):
-                yield sample, msgspec.json.decode(line)["scores"]
-    except (OSError, ValueError, msgspec.DecodeError) as error:
-        raise UsageError(
-            f"{folder} has no scores.jsonl that fits its samples.jsonl.", f"Write it anew: gpueval rescore {folder}"
-        ) from error
+    for sample, line in read_scores(folder, dict[str, Any]):
+        yield sample, line["scores"]
 
 
 def _row(sample: Sample, cells: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
