@@ -80,9 +80,12 @@ def unlike(base: Scored, other: Scored) -> list[str]:
         "checker": "checker",
         "threshold": "threshold",
         "calibration": "calibration",
+        "instructions": "handling of instructions in documents",
     }
     mine, theirs = base.made_with(), other.made_with()
     found = [f"another {what}" for key, what in names.items() if mine[key] != theirs[key]]
+    models = {str((run.facts.get("embedder") or {}).get("fingerprint", "")) for run in (base, other)} - {""}
+    found += ["another embedding model"] if len(models) > 1 else []
     asked, others = dict(zip(base.ids, base.asked, strict=True)), dict(zip(other.ids, other.asked, strict=True))
     only = [(len(asked.keys() - others), base.folder), (len(others.keys() - asked), other.folder)]
     found += [f"{n:,} samples only in {folder}" for n, folder in only if n]
@@ -115,6 +118,7 @@ def compare(
     *,
     good: Mapping[str, float] | None = None,
     wanted: float | None = None,
+    tolerated: Mapping[str, float] | None = None,
     most_moved: int = 10,
 ) -> list[dict[str, Difference]]:
     """Compare runs with a base run, metric by metric.
@@ -125,6 +129,7 @@ def compare(
         metrics: Names; all runs must have them.
         good: Per metric the value from which a sample is good; 0.5 elsewhere.
         wanted: Mean difference for which :attr:`Difference.needed` is told.
+        tolerated: Per metric the loss that the p-values count as none: they then tell a larger one from chance.
         most_moved: Samples to list.
 
     Returns:
@@ -133,7 +138,7 @@ def compare(
     pairs = [{name: _pairs(base, other, name) for name in metrics} for other in others]
     p_values = holm(
         {
-            (k, name): sign_flip_p(after - before)
+            (k, name): sign_flip_p(after - before + _sign(name) * (tolerated or {}).get(name, 0.0))
             for k, of_run in enumerate(pairs)
             for name, (_, before, after) in of_run.items()
             if len(before)
@@ -149,7 +154,7 @@ def compare(
         one = {}
         for name, (rows, before, after) in of_run.items():
             difference = after - before
-            sign = 1 if METRICS[name].higher_is_better else -1
+            sign = _sign(name)
             limit = (good or {}).get(name, 0.5)
             was, now = sign * before >= sign * limit, sign * after >= sign * limit
             order = np.argsort(-np.abs(difference), kind="stable")[:most_moved]
@@ -199,6 +204,10 @@ def _by_group(base: Scored, rows: NDArray[np.int64]) -> dict[str, NDArray[np.boo
 def _of_group(difference: _Column, interval: Interval | None) -> GroupDifference:
     low, high = interval or (None, None)
     return GroupDifference(len(difference), float(difference.mean()), low, high)
+
+
+def _sign(metric: str) -> int:
+    return 1 if METRICS[metric].higher_is_better else -1
 
 
 def _mean(values: _Column) -> float | None:

@@ -19,6 +19,7 @@ from gpueval.decisions.policy import STATISTICS, Level, Policy, Rule, Statistic
 from gpueval.decisions.scored import Scored
 from gpueval.errors import UsageError
 from gpueval.metrics import METRICS
+from gpueval.records import State
 from gpueval.stats.aggregate import coverage
 from gpueval.stats.intervals import Interval, bootstrap_means, wilson
 from gpueval.units import score
@@ -26,6 +27,9 @@ from gpueval.units import score
 Outcome = Literal["pass", "warn", "review", "block"]
 OUTCOMES: tuple[Outcome, ...] = ("pass", "warn", "review", "block")
 """From good to bad."""
+
+FEWEST = 20
+"""Scores from which an interval is believed; fewer have no noise to hide in, and cannot show a bound."""
 
 _STEP_LESS: dict[Level, Outcome] = {"block": "review", "review": "warn", "warn": "warn"}
 
@@ -71,12 +75,14 @@ def check(policy: Policy, run: Scored, baseline: Scored | None = None) -> list[C
     if baseline and not limited:
         raise UsageError("There is a baseline, but the policy has no max_loss.", "Set max_loss = 0.02 for a metric.")
     both = [name for name in limited if baseline and name in run.metrics and name in baseline.metrics]
-    losses = compare(baseline, [run], both)[0] if baseline and both else {}
+    tolerated = {name: rule.max_loss for name, rule in policy.metrics.items() if rule.max_loss is not None}
+    losses = compare(baseline, [run], both, tolerated=tolerated)[0] if baseline and both else {}
     found: list[Check] = []
     for name, rule in policy.metrics.items():
         found += _of_metric(name, rule, policy, run)
         if rule.max_loss is not None and name in run.metrics:
-            found.append(_loss(name, rule, policy, run, losses.get(name)))
+            n_before = baseline.metrics[name].n_scored if baseline and name in losses else 0
+            found.append(_loss(name, rule, policy, run, losses.get(name), n_before))
     return found
 
 
@@ -97,25 +103,30 @@ def _of_metric(name: str, rule: Rule, policy: Policy, run: Scored) -> list[Check
         return [Check(name, "no scored sample", "a score", "block")]
     found = []
     for statistic in STATISTICS:
-        if limits := rule.limits(statistic):
-            seen = _seen(name, rule, statistic, run, next(iter(limits.values())))
-            higher = METRICS[name].higher_is_better or statistic == "share"  # many good samples are always better
-            found.append(_held(seen, limits, higher, name, policy, run))
+        levels = [_held(name, statistic, *level, policy, run) for level in rule.limits(statistic).items()]
+        if levels:  # of equals, one that is missed beyond the noise
+            found.append(max(levels, key=lambda item: (OUTCOMES.index(item.result), not item.why)))
     return found
 
 
-def _held(seen: _Seen, limits: dict[Level, float], higher: bool, name: str, policy: Policy, run: Scored) -> Check:
-    """Hold what was seen against every level and keep the worst outcome."""
-    sign = ">=" if higher else "<="
+def _held(name: str, statistic: Statistic, level: Level, limit: float, policy: Policy, run: Scored) -> Check:
+    """Hold one statistic against one level."""
+    seen = _seen(name, policy.metrics[name], statistic, run, limit)
+    higher = METRICS[name].higher_is_better or statistic == "share"  # many good samples are always better
     interval = "" if seen.interval is None else f" ({score(seen.interval[0])} – {score(seen.interval[1])})"
-    found = Check(seen.what, score(seen.value) + interval, f"{sign} {score(next(iter(limits.values())))}", "pass")
-    for level, limit in limits.items():
-        if seen.value is None or (seen.value < limit if higher else seen.value > limit):
-            inside = seen.interval is not None and seen.interval[0] <= limit <= seen.interval[1]
-            result, why = _outcome(level, inside, name, policy, run)
-            if OUTCOMES.index(result) > OUTCOMES.index(found.result):
-                found = msgspec.structs.replace(found, wanted=f"{sign} {score(limit)}", result=result, why=why)
-    return found
+    found = Check(seen.what, score(seen.value) + interval, f"{'>=' if higher else '<='} {score(limit)}", "pass")
+    if seen.value is not None and (seen.value >= limit if higher else seen.value <= limit):
+        return msgspec.structs.replace(found, why=_thin(name, run))
+    inside = seen.interval is not None and seen.interval[0] <= limit <= seen.interval[1]
+    result, why = _outcome(level, inside, name, policy, run)
+    return msgspec.structs.replace(found, result=result, why=why)
+
+
+def _thin(name: str, run: Scored) -> str:
+    """Say so where a level is reached by few of the samples: the others decline, or say nothing."""
+    summary = run.metrics[name]
+    n_asked = summary.n_total - summary.states.get(State.NOT_SAMPLED, 0)
+    return f"only {summary.n_scored:,} of {n_asked:,} samples have a score" if 2 * summary.n_scored < n_asked else ""
 
 
 def _outcome(level: Level, within_noise: bool, name: str, policy: Policy, run: Scored) -> tuple[Outcome, str]:
@@ -132,23 +143,26 @@ def _outcome(level: Level, within_noise: bool, name: str, policy: Policy, run: S
 
 def _seen(name: str, rule: Rule, statistic: Statistic, run: Scored, limit: float) -> _Seen:
     summary, higher = run.metrics[name], METRICS[name].higher_is_better
-    ends = None if summary.ci_low is None or summary.ci_high is None else (summary.ci_low, summary.ci_high)
+    enough = summary.n_scored >= FEWEST
+    ends = (summary.ci_low, summary.ci_high) if summary.ci_low is not None and summary.ci_high is not None else None
     if statistic == "mean":
-        return _Seen(summary.mean, ends, name)
+        return _Seen(summary.mean, ends if enough else None, name)
     if statistic == "bound":
-        return _Seen(None if ends is None else ends[0 if higher else 1], None, f"{name} at the worse end")
+        what = f"{name} at the worse end" + ("" if enough else f", which needs {FEWEST} scores")
+        return _Seen(ends[0 if higher else 1] if ends and enough else None, None, what)
     values = run.values[name]
     if statistic == "worst_group":
         return _worst_group(name, run, limit)
     scored = values[~np.isnan(values)]
     good = int((scored >= rule.good).sum() if higher else (scored <= rule.good).sum())
-    return _Seen(good / len(scored), wilson(good, len(scored)), f"{name} share of good samples")
+    return _Seen(good / len(scored), wilson(good, len(scored)) if enough else None, f"{name} share of good samples")
 
 
 def _worst_group(name: str, run: Scored, limit: float) -> _Seen:
     """Find the group that is furthest on the wrong side of the limit; the whole run where there are no groups.
 
-    The intervals are wider, 1 - 0.05 / k for k groups (Bonferroni): the worst of many is low by chance.
+    The intervals are wider, 1 - 0.05 / k for k groups (Bonferroni): the worst of many is low by chance. A group with
+    fewer than :data:`FEWEST` scores among several can be anything.
     """
     higher = METRICS[name].higher_is_better
     groups, values = np.array(run.group_of, object), run.values[name]
@@ -161,7 +175,8 @@ def _worst_group(name: str, run: Scored, limit: float) -> _Seen:
         what = f"{name} in group {group}"
         if not len(column):
             return _Seen(None, None, f"{what}, which has no score")
-        found.append(_Seen(float(column.mean()), interval, what))
+        few = len(names) > 1 and len(column) < FEWEST
+        found.append(_Seen(float(column.mean()), (0.0, 1.0) if few else interval, what))
     sign = 1 if higher else -1
 
     def badness(seen: _Seen) -> tuple[bool, float]:
@@ -172,15 +187,17 @@ def _worst_group(name: str, run: Scored, limit: float) -> _Seen:
     return max(found, key=badness)
 
 
-def _loss(name: str, rule: Rule, policy: Policy, run: Scored, found: Difference | None) -> Check:
+def _loss(name: str, rule: Rule, policy: Policy, run: Scored, found: Difference | None, n_before: int) -> Check:
+    """Hold the paired difference against the tolerated loss; ``n_before`` scores stand in the baseline."""
     what = f"{name} against the baseline"
     tolerated = rule.max_loss or 0.0
     wanted = f"a loss of at most {score(tolerated)}"
     if found is None or found.difference is None:
         return Check(what, "no pair of scores", wanted, "block", "the baseline lacks the metric, or its samples")
     limit = policy.min_coverage if rule.min_coverage is None else rule.min_coverage
-    if found.n < limit * run.metrics[name].n_scored:
-        return Check(what, f"{found.n:,} of {run.metrics[name].n_scored:,} scores have a partner", wanted, "block")
+    n_most = max(n_before, run.metrics[name].n_scored)
+    if found.n < limit * n_most:
+        return Check(what, f"{found.n:,} of {n_most:,} scores have a partner", wanted, "block")
     loss = -found.difference if METRICS[name].higher_is_better else found.difference
     p = found.p_value if found.p_value is not None else 1.0
     ends = "" if found.low is None else f" ({found.low:+.3f} – {found.high:+.3f})"

@@ -128,6 +128,9 @@ def _check(policy: Policy, name: str) -> None:
             raise DataError(f"unknown metric '{metric}'", file=name, field=field)
         if rule.max_loss is None and not any(rule.limits(statistic) for statistic in STATISTICS):
             raise DataError("has neither block, review, warn nor max_loss", file=name, field=field)
+        for level in LEVELS:
+            if getattr(rule, level) == Limits():
+                raise DataError("holds no limit", file=name, field=f"{field}.{level}")
         for key, value in rule.numbers():
             if not 0 <= value <= 1:
                 raise DataError(f"{value} is outside 0 to 1", file=name, field=f"{field}.{key}")

@@ -66,7 +66,12 @@ class Scored:
         settings = self.facts["settings"]
         calibration = self.facts.get("calibration")
         known = text_digest(msgspec.json.encode(calibration).decode()).hex() if calibration else "none"
-        return of_run(self.facts) | {"threshold": str(settings["threshold"]), "calibration": known}
+        kept = str(settings.get("keep_instructions", False))
+        return of_run(self.facts) | {
+            "threshold": str(settings["threshold"]),
+            "calibration": known,
+            "instructions": kept,
+        }
 
 
 def read_scored(folder: Path) -> Scored:

@@ -17,7 +17,7 @@ from typing import Any
 
 from gpueval.engines.base import Engine
 from gpueval.errors import EngineDied, UsageError
-from gpueval.records import Completion, Request
+from gpueval.records import Completion, Request, State
 
 _LONGEST_GROUP = 64
 """Requests of one passage that are given out together."""
@@ -196,4 +196,7 @@ def _serve(
             work.finished.wait(pause_s)
             pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
         else:
+            for key in list(feed.taken):
+                del feed.taken[key]
+                replies.put((number, Completion(key, failure=State.ENGINE_ERROR, message="the judge gave no reply")))
             work.finished.wait(_LOOK_S)  # for what another member may leave

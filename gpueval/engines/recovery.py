@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -32,13 +33,21 @@ class Recovering:
         self._engine = start()
         self._deaths = 0
         self._closed = False
+        self._turn = threading.Lock()
         self._most_deaths = most_deaths
         self.fingerprint = self._engine.fingerprint
         self.max_prompt_tokens = self._engine.max_prompt_tokens
 
     def count_tokens(self, text: str) -> int:
-        """Count with the wrapped engine."""
-        return self._engine.count_tokens(text)
+        """Count with the wrapped engine; one that turns out to be dead is started again."""
+        engine = self._engine
+        try:
+            return engine.count_tokens(text)
+        except EngineDied as death:  # samples are planned while others are asked
+            if self._closed:
+                raise
+            self._restart(engine, death)
+            return self._engine.count_tokens(text)
 
     def facts(self) -> Mapping[str, Any]:
         """The wrapped engine's facts and the number of deaths."""
@@ -57,8 +66,9 @@ class Recovering:
         taken: dict[bytes, Request] = {}
         rest = _Noted(requests, taken)
         while True:
+            engine = self._engine
             try:
-                for completion in self._engine.run(rest):
+                for completion in engine.run(rest):
                     taken.pop(completion.key, None)
                     yield completion
                 return
@@ -67,7 +77,7 @@ class Recovering:
                     raise
                 left = list(taken.values())
                 taken.clear()
-                self._restart(death)
+                self._restart(engine, death)
                 if suspected and len(left) == 1:
                     yield Completion(left[0].key, failure=State.ENGINE_ERROR, message=death.message, fatal=True)
                 else:
@@ -76,16 +86,20 @@ class Recovering:
                         if part:
                             yield from self._answer(part, suspected=True)
 
-    def _restart(self, death: EngineDied) -> None:
-        self._deaths += 1
-        if self._deaths > self._most_deaths:
-            raise EngineDied(
-                f"The engine died {self._deaths} times; the last time: {death.message}",
-                "What was answered is kept: mend the cause and run the same command to go on.",
-            ) from death
-        print(f"gpueval: the engine died ({death.message}); starting it again", file=sys.stderr)
-        self._engine.close()
-        self._engine = self._start()
+    def _restart(self, dead: Engine, death: EngineDied) -> None:
+        """Start anew, once, whichever threads find the engine dead."""
+        with self._turn:
+            if self._engine is not dead:
+                return
+            self._deaths += 1
+            if self._deaths > self._most_deaths:
+                raise EngineDied(
+                    f"The engine died {self._deaths} times; the last time: {death.message}",
+                    "What was answered is kept: mend the cause and run the same command to go on.",
+                ) from death
+            print(f"gpueval: the engine died ({death.message}); starting it again", file=sys.stderr)
+            dead.close()
+            self._engine = self._start()
 
 
 class _Noted(Iterator[Request]):

@@ -10,12 +10,17 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
 
 from gpueval.engines.base import Embedder, Engine
 from gpueval.records import Completion, Request
 
 _LEAVE_S = 2.0
 _REMEMBERED = 32_768
+_TURNS: WeakKeyDictionary[Any, threading.Lock] = WeakKeyDictionary()
+"""One thread at a time per engine: after an interrupt the one before may still wait for a last reply."""
 
 _Inbox = queue.SimpleQueue[Completion | BaseException | None]
 
@@ -96,25 +101,29 @@ class Shared:
                     self._changed.wait()
             if self._end is not None:
                 return
-            began = time.monotonic()
+            feed = _Feed(self._waiting)
             try:
-                feed = _Feed(self._waiting)
-                for completion in self._engine.run(list(feed) if self._at_once else feed):
-                    self._deliver(completion)
-                    if self._end is not None:
-                        return
+                with _TURNS.setdefault(self._engine, threading.Lock()):
+                    since = time.monotonic()
+                    for completion in self._engine.run(list(feed) if self._at_once else feed):
+                        now = time.monotonic()
+                        self.busy_s += now - since
+                        since = now
+                        self._deliver(completion)
+                        if self._end is not None:
+                            return
             except BaseException as error:  # handed to the callers' threads
                 self._finish(error)
                 return
-            self.busy_s += time.monotonic() - began
             self._let_go_of_what_was_left_out(idle=not feed.n_taken)
 
     def _deliver(self, completion: Completion) -> None:
         with self._changed:
-            for inbox in self._inboxes.pop(completion.key, []):
-                inbox.put(completion)
+            again = msgspec.structs.replace(completion, prompt_tokens=0, cached_tokens=0, output_tokens=0)
+            for number, inbox in enumerate(self._inboxes.pop(completion.key, [])):
+                inbox.put(again if number else completion)  # its tokens were read once
             if not completion.failure:
-                self._answered[completion.key] = completion
+                self._answered[completion.key] = again
                 if len(self._answered) > _REMEMBERED:
                     self._answered.popitem(last=False)
 

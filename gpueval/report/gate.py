@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
@@ -13,6 +14,7 @@ from gpueval.report.markdown import cell
 from gpueval.report.tables import new_table, print_notes, widen
 
 _COLOURS: dict[Outcome, str] = {"pass": "green", "warn": "yellow", "review": "magenta", "block": "red"}
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SIGNS: dict[Outcome, str] = {"pass": "✅", "warn": "⚠️", "review": "🔍", "block": "⛔"}
 
 
@@ -47,7 +49,8 @@ def junit(checks: Sequence[Check]) -> bytes:
         "testsuite", name="gpueval gate", tests=str(len(checks)), failures=str(n_blocked), errors="0", skipped="0"
     )
     for check in checks:
-        case = ElementTree.SubElement(suite, "testcase", classname="gpueval.gate", name=check.name)
+        name = _NOT_XML.sub("?", check.name)  # the name of a group may hold anything
+        case = ElementTree.SubElement(suite, "testcase", classname="gpueval.gate", name=name)
         told = f"{check.found}, wanted {check.wanted}" + (f": {check.why}" if check.why else "")
         if check.result == "block":
             ElementTree.SubElement(case, "failure", message=told, type="block").text = told

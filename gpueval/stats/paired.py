@@ -65,22 +65,28 @@ def needed_pairs(difference: Floats, wanted: float, *, significance: float = 0.0
         significance: Two-sided.
         power: Chance to find it.
     """
-    deviation = float(difference.std(ddof=1)) if len(difference) > 1 else 0.0
+    deviation = _deviation(difference)
     return ceil((_reach(significance, power) * deviation / wanted) ** 2) if deviation else None
 
 
 def detectable(difference: Floats, *, significance: float = 0.05, power: float = 0.8) -> float | None:
     """Return the smallest mean difference that as many pairs find with that power; None as :func:`needed_pairs`."""
-    deviation = float(difference.std(ddof=1)) if len(difference) > 1 else 0.0
+    deviation = _deviation(difference)
     return _reach(significance, power) * deviation / sqrt(len(difference)) if deviation else None
 
 
 def effect_size(difference: Floats) -> float | None:
     """Return Cohen's d of paired values: mean difference over its standard deviation; None where that is 0."""
-    deviation = float(difference.std(ddof=1)) if len(difference) > 1 else 0.0
+    deviation = _deviation(difference)
     return float(difference.mean()) / deviation if deviation else None
 
 
 def _reach(significance: float, power: float) -> float:
     normal = NormalDist()
     return normal.inv_cdf(1 - significance / 2) + normal.inv_cdf(power)
+
+
+def _deviation(difference: Floats) -> float:
+    """Standard deviation; 0 where the differences vary by no more than the rounding of a sum."""
+    deviation = float(difference.std(ddof=1)) if len(difference) > 1 else 0.0
+    return deviation if deviation > 1e-12 else 0.0

@@ -178,3 +178,15 @@ def test_a_lost_member_does_not_keep_the_others_from_counting_tokens() -> None:
     assert Balanced([Lost(), Member()]).count_tokens("four") == 4
     with pytest.raises(EngineDied):
         Balanced([Lost(), Lost()]).count_tokens("four")
+
+
+def test_a_request_that_a_member_leaves_out_is_a_failure_and_holds_nobody() -> None:
+    class Forgetful(Member):
+        def run(self, requests):
+            for completion in super().run(requests):
+                if not completion.key.startswith(b"0:1"):
+                    yield completion
+
+    replies = list(Balanced([Forgetful(), Forgetful()]).run(requests(2, 3)))
+    assert len(replies) == 6
+    assert [reply.failure for reply in replies if reply.failure] == ["engine_error"]

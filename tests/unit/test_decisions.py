@@ -19,9 +19,10 @@ from gpueval.decisions.scored import Scored, read_scored
 from gpueval.errors import DataError, UsageError
 from gpueval.metrics import METRICS
 from gpueval.records import Cell, State
+from gpueval.report.gate import junit
 from gpueval.stats.aggregate import Table
 from gpueval.stats.intervals import bootstrap_means
-from gpueval.stats.paired import detectable, holm, needed_pairs, sign_flip_p
+from gpueval.stats.paired import detectable, effect_size, holm, needed_pairs, sign_flip_p
 
 FACTS = {
     "judge": {"fingerprint": "judge", "model": "judge"},
@@ -192,6 +193,7 @@ def test_a_loss_blocks_when_it_is_more_than_noise_and_more_than_is_tolerated() -
         ("[metrics.faithfulness]\nblock={bound=2}\n", "block.bound"),
         ("[metrics.faithfulness]\nblock={median=0.2}\n", "median"),
         ("[metrics.faithfulness]\n", "neither block"),
+        ("[metrics.faithfulness]\nblock={}\nwarn=0.2\n", "holds no limit"),
         ("min_coverage = 2\n[metrics.faithfulness]\nblock=0.9\n", "min_coverage"),
         ("significance = 0\n[metrics.faithfulness]\nblock=0.9\n", "significance"),
         ("not toml", "not TOML"),
@@ -333,3 +335,69 @@ def test_a_run_folder_that_is_torn_is_named(runs) -> None:
     Path("base/scores.jsonl").write_text("".join(lines[:-1]))
     with pytest.raises(UsageError, match=r"no scores\.jsonl that fits"):
         read_scored(Path("base"))
+
+
+def test_few_scores_neither_hide_in_noise_nor_show_a_bound() -> None:
+    assert outcome(Rule(block=0.9), scored(token_f1=[1.0, 0.0, 1.0])) == [("block", "")]
+    (item,) = check(Policy({"token_f1": Rule(block=Limits(bound=0.9))}), scored(token_f1=[1.0] * 5))
+    assert (item.result, item.found) == ("block", "–")
+    assert "needs 20 scores" in item.name
+
+
+def test_small_groups_alone_do_not_turn_a_build_red_and_large_ones_are_not_hidden_by_them() -> None:
+    groups = ["small"] * 5 + ["large"] * 400 + ["fine"] * 400
+    values = [0.6] * 5 + ratios(0.7, 400) + [1.0] * 400
+    (item,) = check(Policy({"token_f1": Rule(block=Limits(worst_group=0.9))}), scored(groups, token_f1=values))
+    assert (item.name, item.result) == ("token_f1 in group large", "block")
+    both = Policy({"token_f1": Rule(block=Limits(worst_group=0.65), review=Limits(worst_group=0.9))})
+    (item,) = check(both, scored(groups, token_f1=values))
+    assert (item.name, item.result) == ("token_f1 in group large", "review")
+    (item,) = check(both, scored(["a"] * 5 + ["b"] * 100, token_f1=[0.0] * 5 + [1.0] * 100))
+    assert (item.name, item.result) == ("token_f1 in group a", "review")
+
+
+def test_a_system_that_declines_where_it_used_to_answer_does_not_pass_as_before() -> None:
+    base = scored(token_f1=[1.0] * 60 + [0.6] * 940)
+    declines = scored(token_f1=[1.0] * 60 + ["abstained"] * 940)
+    results = check(Policy({"token_f1": Rule(block=0.6, max_loss=0.01)}), declines, base)
+    assert [item.result for item in results] == ["pass", "block"]
+    assert results[0].why == "only 60 of 1,000 samples have a score"
+    assert results[1].found == "60 of 1,000 scores have a partner"
+
+
+def test_a_loss_as_large_as_tolerated_seldom_blocks() -> None:
+    chance, blocked = np.random.default_rng(0), 0
+    for _ in range(40):
+        before = chance.random(400) * 0.5 + 0.4
+        after = before - 0.02 + chance.normal(0, 0.1, 400)
+        runs = scored(token_f1=np.clip(after, 0, 1).tolist()), scored(token_f1=before.tolist())
+        blocked += worst(check(Policy({"token_f1": Rule(max_loss=0.02)}), *runs)) == "block"
+    assert blocked <= 4
+    lower = scored(hallucination=[0.1] * 100), scored(hallucination=[0.5] * 100)
+    policy = Policy({"hallucination": Rule(max_loss=0.3)}, uncalibrated_may_block=True)
+    assert worst(check(policy, lower[1], lower[0])) == "block"
+    assert worst(check(policy, lower[0], lower[1])) == "pass"
+
+
+def test_differences_that_vary_by_rounding_alone_have_no_effect_size() -> None:
+    before = np.array([0.1, 0.2, 0.3, 0.7])
+    assert effect_size((before - 0.1) - before) is None
+
+
+def test_another_embedding_model_or_handling_of_instructions_is_told() -> None:
+    base = scored(facts=FACTS | {"embedder": {"fingerprint": "a"}}, token_f1=[1])
+    assert unlike(base, scored(facts=FACTS | {"embedder": {"fingerprint": "b"}}, token_f1=[1])) == [
+        "another embedding model"
+    ]
+    assert unlike(base, scored(facts=FACTS | {"embedder": {}}, token_f1=[1])) == []
+    settings = FACTS["settings"] | {"keep_instructions": True}
+    assert unlike(scored(token_f1=[1]), scored(facts=FACTS | {"settings": settings}, token_f1=[1])) == [
+        "another handling of instructions in documents"
+    ]
+
+
+def test_junit_of_any_group_name_is_xml() -> None:
+    groups = ["bad \x00\x1b <&\ud800>", "b"] * 30
+    checks = check(Policy({"token_f1": Rule(block=Limits(worst_group=0.8))}), scored(groups, token_f1=[0.1, 1.0] * 30))
+    (case,) = ElementTree.fromstring(junit(checks)).iter("testcase")
+    assert case.get("name") == "token_f1 in group bad ?? <&?>"

@@ -228,3 +228,41 @@ def test_an_engine_that_dies_in_the_second_window_ends_the_run_and_keeps_the_fir
     result = gpueval.evaluate(SAMPLES, judge=Scripted(again, "same"), **options)
     assert result.metrics["faithfulness"].n_scored == 8
     assert len(asked) < 8
+
+
+def test_tokens_of_a_reply_for_two_callers_count_once_and_the_clock_runs_while_it_answers(pool) -> None:
+    engine = Held()
+    engine.answers = lambda one: Completion(one.key, prompt_tokens=10)
+    shared = Shared(engine, at_once=False)
+    callers = [pool.submit(lambda: list(shared.run([request("a")]))) for _ in range(2)]
+    assert engine.taken.wait(TIMEOUT_S)
+    while sum(map(len, shared._inboxes.values())) < 2:
+        pass
+    engine.go.set()
+    found = [caller.result(TIMEOUT_S)[0].prompt_tokens for caller in callers]
+    assert sorted([*found, next(shared.run([request("a")])).prompt_tokens]) == [0, 0, 10]
+    assert shared.busy_s > 0
+    shared.close()
+
+
+def test_one_engine_never_runs_in_two_threads(pool) -> None:
+    """After an interrupt a thread may still be in the engine when it is used again."""
+    inside, most = [], []
+
+    class Slow(Held):
+        def run(self, requests):
+            for one in requests:
+                inside.append(1)
+                most.append(len(inside))
+                assert self.go.wait(TIMEOUT_S)
+                inside.pop()
+                yield Completion(one.key)
+
+    engine = Slow()
+    first, second = Shared(engine, at_once=False), Shared(engine, at_once=False)
+    callers = [pool.submit(keys, shared, [name]) for shared, name in ((first, "a"), (second, "b"))]
+    while not inside:
+        pass
+    engine.go.set()
+    assert [caller.result(TIMEOUT_S) for caller in callers] == [["a"], ["b"]]
+    assert max(most) == 1

@@ -100,3 +100,22 @@ def test_what_was_closed_is_not_started_again() -> None:
     with pytest.raises(EngineDied):
         list(replies)
     assert starts == [1]
+
+
+def test_a_dead_engine_that_is_asked_to_count_is_started_again_once() -> None:
+    starts = []
+
+    class Counter(Mortal):
+        def __init__(self):
+            super().__init__(set(), [], set())
+            self.dead = not starts
+            starts.append(1)
+
+        def count_tokens(self, text):
+            if self.dead:
+                raise EngineDied("gone")
+            return len(text)
+
+    engine = Recovering(Counter)
+    assert [engine.count_tokens("four"), engine.count_tokens("four")] == [4, 4]
+    assert (len(starts), engine.facts()["engine_deaths"]) == (2, 1)
