@@ -115,6 +115,8 @@ class Store:
                 self._db.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", self._waiting)
                 self._db.execute("COMMIT")
             except sqlite3.DatabaseError as error:
+                if self._db.in_transaction:  # most failures have rolled back by themselves
+                    self._db.execute("ROLLBACK")
                 raise _explained(error, self.path) from error
             self._waiting.clear()
 

@@ -20,6 +20,7 @@ from gpueval.errors import DataError, EngineError, UsageError
 from gpueval.judge import parse
 from gpueval.judge.prompts import fenced
 from gpueval.judge.sentences import sentences
+from gpueval.judge.store import Store
 from gpueval.records import Completion, State
 
 
@@ -249,3 +250,15 @@ time.sleep(60)
             time.sleep(0.05)
         else:
             pytest.fail("the child lives on")
+
+
+def test_a_write_that_fails_leaves_no_transaction_open(tmp_path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        store._waiting.append((b"k" * 16, None, 0, b"x"))  # any failure that does not roll back by itself
+        for _ in range(2):
+            with pytest.raises(UsageError, match="NOT NULL"):
+                store.commit()
+        store._waiting.clear()
+        store.put(Completion(b"g" * 16), "support")
+    with Store(tmp_path / "store.sqlite") as store:
+        assert list(store.get([b"g" * 16])) == [b"g" * 16]
