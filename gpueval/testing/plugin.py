@@ -21,10 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from gpueval.testing.batch import Batch, each_of
-from gpueval.testing.scores import Scores
+if TYPE_CHECKING:
+    from gpueval.testing.batch import Batch
+    from gpueval.testing.scores import Scores
 
 _BATCH: pytest.StashKey[Batch] = pytest.StashKey()
 _SCORES: pytest.StashKey[Scores] = pytest.StashKey()
@@ -57,6 +60,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one test per sample where the marker says ``each``."""
     marker = metafunc.definition.get_closest_marker("gpueval")
     if marker and marker.kwargs.get("each"):
+        from gpueval.testing.batch import each_of
+
         samples = each_of(marker, metafunc.definition.path)
         metafunc.fixturenames.append(_CASE)
         metafunc.parametrize(_CASE, samples, ids=[sample.id for sample in samples])
@@ -64,6 +69,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Note the tests that were selected; nothing is judged yet."""
+    if not any("scored" in getattr(item, "fixturenames", ()) for item in session.items):
+        return  # a session of other tests imports nothing of ours
+
+    from gpueval.testing.batch import Batch
+
     session.config.stash[_BATCH] = Batch(session.config, session.items, _CASE)
 
 
