@@ -20,7 +20,6 @@ The samples of all selected tests are judged together before the first of them a
 from __future__ import annotations
 
 from collections.abc import Generator
-
 from typing import TYPE_CHECKING
 
 import pytest
