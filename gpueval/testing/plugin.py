@@ -66,20 +66,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(_CASE, samples, ids=[sample.id for sample in samples])
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note the tests that were selected; nothing is judged yet."""
-    if not any("scored" in getattr(item, "fixturenames", ()) for item in session.items):
-        return  # a session of other tests imports nothing of ours
-
-    from gpueval.testing.batch import Batch
-
-    session.config.stash[_BATCH] = Batch(session.config, session.items, _CASE)
-
-
 @pytest.fixture
 def scored(request: pytest.FixtureRequest) -> Scores:
     """The scores of the samples that the test's ``gpueval`` marker names."""
-    found = request.config.stash[_BATCH].scores(request.node)
+    from gpueval.testing.batch import Batch  # a session of other tests imports nothing of ours
+
+    stash = request.config.stash
+    if _BATCH not in stash:  # what is left after -k and --lf
+        stash[_BATCH] = Batch(request.config, request.session.items, _CASE)
+    found = stash[_BATCH].scores(request.node)
     request.node.stash[_SCORES] = found
     return found
 
