@@ -82,6 +82,7 @@ def test_on_a_small_processor_the_server_gets_every_core_as_the_engine_in_the_pr
     folder = stand_in()
     told = folder / "path" / "vllm" / "entrypoints" / "openai" / "api_server.py"
     told.write_text("import os\nraise RuntimeError('cores ' + os.environ.get('VLLM_CPU_OMP_THREADS_BIND', 'unsaid'))")
+    monkeypatch.delenv("VLLM_CPU_OMP_THREADS_BIND", raising=False)  # an engine of this session may have set it
     monkeypatch.setattr(vllm_cpu, "cores", lambda: [4, 6])
     server = vllm_server.Server(folder, {"kv_cache_gib": 1}, "127.0.0.1", port, folder / "log")
     with pytest.raises(EngineError, match="cores 4,6"):
