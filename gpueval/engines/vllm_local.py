@@ -17,6 +17,7 @@ from typing import Any
 from gpueval.engines import vllm_cpu
 from gpueval.engines.base import RUNAWAY
 from gpueval.engines.guard import Guard, descendants
+from gpueval.engines.interrupts import interruptible
 from gpueval.engines.prompt_tokens import PromptTokens, summed
 from gpueval.engines.quiet import output_to, stay_offline
 from gpueval.errors import EngineDied, EngineError, GpuevalError
@@ -108,7 +109,8 @@ class VllmLocal:
             options["distributed_executor_backend"] = "mp"
         before = set(descendants())
         try:
-            self._llm = vllm.LLM(**options)
+            with interruptible():
+                self._llm = vllm.LLM(**options)
         except Exception as error:
             raise EngineError(f"vLLM could not start with {folder}: {_last_line(error)}", _remedy(error)) from error
         self._vllm = vllm

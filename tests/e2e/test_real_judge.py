@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import gpueval
+from gpueval.engines.guard import descendants
 from gpueval.judge.prompts import LABELS, RESPONDS, SUPPORT, documents, question, support_tail
 from gpueval.judge.store import Store
 from gpueval.metrics import METRICS
@@ -149,6 +150,28 @@ def test_a_sized_server_answers_a_run_and_stops_cleanly(run, models, tmp_path) -
     assert code == 0
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", int(port))) != 0
+
+
+@pytest.mark.parametrize("whole_group", [True, False])
+def test_an_interrupt_while_vllm_starts_ends_the_run(models, tmp_path, whole_group) -> None:
+    """vLLM takes Ctrl-C for a reason to go on, and then waits for the engine process that the signal ended."""
+    command = [sys.executable, "-m", "gpueval", "run", str(EXAMPLE), "--judge", str(models[0])]
+    command += ["--metrics", "faithfulness", "--out", str(tmp_path / "run"), "--quiet"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            for _ in range(600):
+                if any(b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in descendants(process.pid)):
+                    break
+                time.sleep(0.1)
+            time.sleep(1)  # the engine process imports; the run waits for it
+            (os.killpg if whole_group else os.kill)(process.pid, signal.SIGTERM)
+            _, told = process.communicate(timeout=30)
+        finally:
+            left = descendants(process.pid)
+            process.kill()
+    assert process.returncode == 130
+    assert "interrupted" in told
+    assert left == []
 
 
 def test_a_killed_engine_is_started_again_and_nothing_is_lost(run, models, tmp_path) -> None:

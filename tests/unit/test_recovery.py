@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+
 import pytest
 
+from gpueval.engines.interrupts import interruptible
 from gpueval.engines.recovery import Recovering
 from gpueval.errors import EngineDied
 from gpueval.judge.prompts import SUPPORT
@@ -119,3 +124,24 @@ def test_a_dead_engine_that_is_asked_to_count_is_started_again_once() -> None:
     engine = Recovering(Counter)
     assert [engine.count_tokens("four"), engine.count_tokens("four")] == [4, 4]
     assert (len(starts), engine.facts()["engine_deaths"]) == (2, 1)
+
+
+def test_an_interrupt_is_kept_where_a_library_swallows_it() -> None:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), interruptible(), contextlib.suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)  # vLLM's zmq_socket_ctx swallows it as suppress does
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_handler_of_the_caller_stays() -> None:
+    got = []
+    before = signal.signal(signal.SIGTERM, lambda *_: got.append(1))
+    try:
+        with interruptible():
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert got == [1]
+    finally:
+        signal.signal(signal.SIGTERM, before)
