@@ -1,8 +1,8 @@
 """The one module that joins all rooms: samples to judgments to cells to a run folder.
 
 A run folder holds ``samples.jsonl`` (what was scored), ``judgments.sqlite`` (every reply), ``scores.jsonl``,
-``summary.json``, ``report.md`` and ``run.json``. Kill the process anywhere: the same call goes on, because every reply
-is in the store under a key of its content. :func:`rescore` reads the folder without a model.
+``summary.json``, ``report.html``, ``report.md`` and ``run.json``. Kill the process anywhere: the same call goes on,
+because every reply is in the store under a key of its content. :func:`rescore` reads the folder without a model.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ from gpueval.judge.store import Store
 from gpueval.metrics import DEFAULT, Metric, choose
 from gpueval.records import BY_EMBEDDER_ALONE, SUPPORT_NEEDS, Sample
 from gpueval.report.markdown import markdown
+from gpueval.report.page.run import run_page
 from gpueval.run_folder import (
     locked,
     read_run,
     read_samples,
+    write_atomically,
     write_json,
     write_samples,
 )
@@ -106,7 +108,12 @@ def evaluate(
         n_samples = write_samples(folder / "samples.jsonl", _incoming(samples, mapping))
         if config.until_ci is not None:
             draw_order(folder / "samples.jsonl", config.seed)
-        for stale in ("summary.json", "report.md", "scores.jsonl"):  # a gate must not pass on an earlier result
+        for stale in (
+            "summary.json",
+            "report.md",
+            "report.html",
+            "scores.jsonl",
+        ):  # a gate must not pass on an earlier result
             (folder / stale).unlink(missing_ok=True)
         needs = {need for metric in chosen for need in metric.needs}
         checks = checker is not None and bool(needs & SUPPORT_NEEDS)
@@ -177,7 +184,7 @@ def evaluate(
                     launch.remember(plan, facts["judge"], seen)
             facts["finished"] = True
             write_json(folder / "run.json", facts)
-        (folder / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
+        _write_reports(result, facts)
         return result
 
 
@@ -243,8 +250,15 @@ def rescore(
         result = score_folder(folder, chosen, bench, config.window_samples, warned, calibrated, drawing)
         facts["settings"]["threshold"] = config.threshold
         write_json(folder / "run.json", facts)
-        (folder / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
+        _write_reports(result, facts)
         return result
+
+
+def _write_reports(result: Result, facts: Mapping[str, Any]) -> None:
+    """Leave ``report.md`` and ``report.html``."""
+    told = markdown(result.metrics, result.groups, result.warnings, facts)
+    write_atomically(result.folder / "report.md", told.encode())
+    write_atomically(result.folder / "report.html", run_page(result.folder).encode())
 
 
 def _bench(

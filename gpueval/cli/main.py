@@ -31,6 +31,7 @@ _COMMANDS = {
     "serve": ("gpueval.cli.serve:serve", "Start vLLM's OpenAI-compatible server with what fits."),
     "gate": ("gpueval.cli.gate:gate", "Hold a run against a policy; exit code 1 when it blocks."),
     "compare": ("gpueval.cli.compare:compare", "Hold runs against a base run: differences, significance, who turned."),
+    "report": ("gpueval.cli.report:report", "Write a run's HTML report anew, with a gate's checks, and open it."),
     "export": ("gpueval.cli.exchange:export_run", "Write a run's scores as a table, OpenMetrics, or for another tool."),
     "import": ("gpueval.cli.exchange:import_run", "Make a run folder of results of Ragas, DeepEval or TruLens."),
     "metrics": ("gpueval.cli.metrics:metrics", "List the metrics, what they need and which way is better."),

@@ -18,6 +18,7 @@ from gpueval.errors import DataError, UsageError
 from gpueval.exchange.peers import TOOLS, Tool, metric_of, rows_of, tool_of
 from gpueval.records import Cell, State
 from gpueval.report.markdown import markdown
+from gpueval.report.page.run import run_page
 from gpueval.run_folder import locked, write_atomically, write_json, write_samples
 from gpueval.scoring import Result, plain
 from gpueval.stats.aggregate import Table
@@ -82,6 +83,7 @@ def import_results(path: Path, out: Path, tool: Tool | None = None) -> Result:
         write_json(out / "run.json", facts)
         (out / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
         write_atomically(out / "summary.json", result.to_json())
+        write_atomically(out / "report.html", run_page(out).encode())
         return result
 
 

@@ -1,0 +1,151 @@
+"""The samples of one run, or of two side by side, as the page's script reads them.
+
+The index holds what the list shows and filters by, column by column; the texts of a sample lie in packed blocks. A page
+holds at most :data:`MOST` samples: those with findings first, then those with the lowest scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpueval.metrics import METRICS
+from gpueval.records import Sample, State
+from gpueval.report.page.findings import FINDINGS, found_in
+from gpueval.report.page.packing import pack_rows, short
+from gpueval.report.words import METRIC_WORDS, STATE_WORDS
+from gpueval.run_folder import read_scores
+
+MOST = 20_000
+"""Samples on a page: about 100 MB of text, which a browser still holds with ease."""
+
+_HEAD = 160
+_STATES = list(State)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Samples made ready for a page.
+
+    Attributes:
+        index: Columns for the list.
+        blocks: Packed rows.
+        counts: Samples per finding, over the whole run.
+        n_total: Samples of the run; ``len(index["ids"])`` of them are on the page.
+    """
+
+    index: dict[str, Any]
+    blocks: list[str]
+    counts: dict[str, int]
+    n_total: int
+
+
+def embed(folders: Sequence[Path], metrics: Sequence[str], most: int = MOST) -> Embedded:
+    """Read the samples of runs for a page; the samples of the further runs are matched to the first one's by id.
+
+    O(samples) time; memory for the packed rows, and for the further runs' samples that are shown.
+
+    Args:
+        folders: Run folders, one or two.
+        metrics: The metrics to show; all runs have them.
+        most: Samples on the page at most.
+    """
+    masks, lows = list[int](), list[float]()
+    for sample, line in read_scores(folders[0], dict[str, Any]):
+        masks.append(found_in(sample, line))
+        lows.append(_lowest(line, metrics))
+    counts = {finding.key: sum(mask >> k & 1 for mask in masks) for k, finding in enumerate(FINDINGS)}
+    shown = _chosen(masks, lows, most)
+    others = [_by_id(folder) for folder in folders[1:]]
+    columns = _Columns(len(folders), metrics)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for row, (sample, line) in enumerate(read_scores(folders[0], dict[str, Any])):
+            if row in shown:
+                sides = [(sample, line), *(held.get(sample.id) for held in others)]
+                columns.add(sample, masks[row], [side[1] if side else None for side in sides])
+                yield _row(sample, sides)
+
+    blocks, starts = pack_rows(rows())
+    return Embedded(columns.index(starts), blocks, counts, len(masks))
+
+
+def _lowest(line: Mapping[str, Any], metrics: Sequence[str]) -> float:
+    """Return the worst value of a sample, from 0 (bad) to 1."""
+    values = [(METRICS[name].higher_is_better, line["scores"][name]["value"]) for name in metrics]
+    return min((value if higher else 1 - value for higher, value in values if value is not None), default=1.0)
+
+
+def _chosen(masks: Sequence[int], lows: Sequence[float], most: int) -> set[int]:
+    order = np.lexsort((np.array(lows), np.array(masks) == 0))
+    return set(order[:most].tolist())
+
+
+def _by_id(folder: Path) -> dict[str, tuple[Sample, dict[str, Any]]]:
+    return {sample.id: (sample, line) for sample, line in read_scores(folder, dict[str, Any])}
+
+
+class _Columns:
+    """The index, while rows are read."""
+
+    def __init__(self, n_sides: int, metrics: Sequence[str]) -> None:
+        self._metrics = metrics
+        self._ids, self._heads, self._groups, self._masks = list[str](), list[str](), list[str | None](), list[int]()
+        self._values: list[list[list[float | None]]] = [[[] for _ in metrics] for _ in range(n_sides)]
+        self._states: list[list[list[int]]] = [[[] for _ in metrics] for _ in range(n_sides)]
+
+    def add(self, sample: Sample, mask: int, lines: Sequence[Mapping[str, Any] | None]) -> None:
+        self._ids.append(sample.id)
+        self._heads.append((sample.question or sample.answer or "")[:_HEAD])
+        self._groups.append(sample.group)
+        self._masks.append(mask)
+        for side, line in enumerate(lines):
+            for k, name in enumerate(self._metrics):
+                cell = line["scores"].get(name) if line else None
+                self._values[side][k].append(None if cell is None else short(cell["value"]))
+                self._states[side][k].append(-1 if cell is None else _STATES.index(State(cell["state"])))
+
+    def index(self, starts: Sequence[int]) -> dict[str, Any]:
+        groups = sorted({group for group in self._groups if group is not None})
+        place = {group: k for k, group in enumerate(groups)}
+        return {
+            "ids": self._ids,
+            "heads": self._heads,
+            "groups": groups,
+            "group": [-1 if group is None else place[group] for group in self._groups],
+            "masks": self._masks,
+            "metrics": [
+                {"name": name, "words": METRIC_WORDS[name], "higher": METRICS[name].higher_is_better}
+                for name in self._metrics
+            ],
+            "states": [{"name": str(state), "words": STATE_WORDS[state]} for state in _STATES],
+            "findings": [{"key": one.key, "title": one.title, "words": one.words} for one in FINDINGS],
+            "values": self._values,
+            "state": self._states,
+            "starts": list(starts),
+        }
+
+
+def _row(sample: Sample, sides: Sequence[tuple[Sample, dict[str, Any]] | None]) -> dict[str, Any]:
+    return {
+        "id": sample.id,
+        "question": sample.question,
+        "reference": sample.reference,
+        "answerable": sample.answerable,
+        "relevant": sample.relevant_ids,
+        "sides": [None if side is None else _side(*side) for side in sides],
+    }
+
+
+def _side(sample: Sample, line: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "answer": sample.answer,
+        "retrieved": sample.retrieved_ids,
+        "contexts": [[passage.id, passage.source, passage.text] for passage in sample.contexts or ()],
+        "scores": short(line["scores"]),
+        "suspicious": line.get("suspicious"),
+    }
