@@ -48,6 +48,24 @@ def read_summary(folder: Path) -> dict[str, Any]:
         ) from error
 
 
+def is_retrieval(folder: Path) -> bool:
+    """Tell whether a folder was left by ``gpueval retrieve``."""
+    return (folder / "retrieve.json").is_file() and not (folder / "run.json").is_file()
+
+
+def read_retrieval(folder: Path) -> dict[str, Any]:
+    """Read ``retrieve.json``.
+
+    Raises:
+        UsageError: It is damaged.
+    """
+    try:
+        body = msgspec.json.decode((folder / "retrieve.json").read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(f"{folder} has no readable retrieve.json.", "Run gpueval retrieve again.") from error
+    return body
+
+
 def write_samples(path: Path, samples: Iterable[Sample]) -> int:
     """Write samples as JSONL and return their number.
 

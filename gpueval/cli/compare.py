@@ -13,6 +13,7 @@ from gpueval.decisions.compare import compare as compare_runs
 from gpueval.decisions.scored import read_scored
 from gpueval.errors import UsageError
 from gpueval.report.comparison import comparison_markdown, show_comparison
+from gpueval.report.page.compared import compared_page
 from gpueval.run_folder import write_atomically
 
 
@@ -34,6 +35,7 @@ from gpueval.run_folder import write_atomically
 )
 @click.option("--anyway", is_flag=True, help="Compare runs of another judge or of other samples, too.")
 @click.option("--markdown", "markdown_path", type=click.Path(path_type=Path), help="Write the tables as Markdown here.")
+@click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write a page, samples side by side, here.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def compare(
     base: Path,
@@ -43,6 +45,7 @@ def compare(
     good: float,
     anyway: bool,
     markdown_path: Path | None,
+    html_path: Path | None,
     as_json: bool,
 ) -> None:
     """Hold the runs OTHERS against the run BASE, sample by sample.
@@ -50,6 +53,8 @@ def compare(
     Differences are other minus base, over the samples with a value in both; p-values by random sign flips, corrected
     (Holm) over everything compared.
     """
+    if html_path and len(others) > 1:
+        raise UsageError("A page shows two runs side by side.", "Give --html with one other run at a time.")
     first, runs = read_scored(base), [read_scored(other) for other in others]
     notes = [note for run in runs for note in check_alike(first, run, anyway=anyway)]
     shared = [name for name in first.metrics if all(name in run.metrics for run in runs)]
@@ -62,6 +67,9 @@ def compare(
     by_run = dict(zip(map(str, others), found, strict=True))
     if markdown_path:
         write_atomically(markdown_path, comparison_markdown(str(base), by_run, notes).encode())
+    if html_path:
+        page = compared_page(first, runs[0], found[0], notes, good)
+        write_atomically(html_path, page.encode())
     if as_json:
         print_json({"base": str(base), "others": by_run, "warnings": notes})
     else:

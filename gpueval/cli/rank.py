@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 from rich.console import Console
 
 from gpueval.cli.words import names_in, print_json
+from gpueval.report.page.retrieved import ranking_page
 from gpueval.report.ranking import show_ranking
+from gpueval.retrieval.depths import by_depth
+from gpueval.retrieval.depths import names as depth_names
 from gpueval.retrieval.rank import DEFAULT_MEASURES
 from gpueval.retrieval.rank import rank as rank_lists
 from gpueval.retrieval.trec import Ties
+from gpueval.run_folder import write_atomically
+
+_DEEPEST = 100
 
 
 @click.command()
@@ -43,6 +49,7 @@ from gpueval.retrieval.trec import Ties
 )
 @click.option("--rel-level", type=float, default=1.0, show_default=True, help="Lowest grade that is relevant.")
 @click.option("--per-query", is_flag=True, help="Values of every query in the JSON.")
+@click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write a page with curves and queries here.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def rank(
     samples: Path | None,
@@ -54,6 +61,7 @@ def rank(
     missing: Literal["zero", "skip"],
     rel_level: float,
     per_query: bool,
+    html_path: Path | None,
     as_json: bool,
 ) -> None:
     """Score what a retriever returned against relevance judgments.
@@ -64,15 +72,19 @@ def rank(
     if (samples is None) == (run is None):
         raise click.UsageError("Give SAMPLES, or --run with --qrels.")
     names = names_in(",".join(metrics))
-    found = rank_lists(
-        run or samples or Path(),
-        qrels,
-        metrics=names or DEFAULT_MEASURES,
-        other=other,
-        ties=ties,
-        missing=missing,
-        level=rel_level,
-    )
+    lists = run or samples or Path()
+    same: dict[str, Any] = {"ties": ties, "missing": missing, "level": rel_level}
+    found = rank_lists(lists, qrels, metrics=names or DEFAULT_MEASURES, other=other, **same)
+    if html_path:
+        depths = {
+            path.name if other is None or other.name != lists.name else str(path): by_depth(
+                {name: average.mean or 0.0 for name, average in at.metrics.items()}
+            )
+            for path in (lists, *([other] if other else ()))
+            for at in [rank_lists(path, qrels or lists, metrics=depth_names(_DEEPEST), **same)]
+        }
+        page = ranking_page(found.to_dict(per_query=True), depths, lists.name)
+        write_atomically(html_path, page.encode())
     if as_json or per_query:
         body = found.to_dict(per_query=per_query)
         print_json(body)

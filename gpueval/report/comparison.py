@@ -49,13 +49,12 @@ def comparison_markdown(base: str, found: Mapping[str, Mapping[str, Difference]]
 
 
 def _row(one: Difference) -> tuple[str, ...]:
-    p = one.p_value
     return (
         score(one.base),
         score(one.other),
-        _signed(one.difference),
-        "–" if one.low is None else f"{_signed(one.low)} – {_signed(one.high)}",
-        "–" if p is None else f"{p:.4f}" if p >= 0.0001 else "< 0.0001",
+        signed(one.difference),
+        "–" if one.low is None else f"{signed(one.low)} – {signed(one.high)}",
+        p_text(one.p_value),
         "–" if one.effect is None else f"{one.effect:+.2f}",
         f"{one.n_better:,}",
         f"{one.n_worse:,}",
@@ -67,8 +66,8 @@ def _of_group(one: Difference, group: str) -> str:
     found = one.groups.get(group)
     if found is None:
         return "–"
-    ends = "" if found.low is None else f" ({_signed(found.low)} – {_signed(found.high)})"
-    return f"{_signed(found.difference)}{ends}, {found.n:,}"
+    ends = "" if found.low is None else f" ({signed(found.low)} – {signed(found.high)})"
+    return f"{signed(found.difference)}{ends}, {found.n:,}"
 
 
 def _sentences(differences: Mapping[str, Difference]) -> Iterator[str]:
@@ -82,5 +81,11 @@ def _sentences(differences: Mapping[str, Difference]) -> Iterator[str]:
             yield f"{name}: {one.n:,} pairs show a difference from about {score(one.detectable)} on{needed}"
 
 
-def _signed(value: float | None) -> str:
+def signed(value: float | None) -> str:
+    """Format a difference with its sign."""
     return "–" if value is None else f"{value:+.3f}"
+
+
+def p_text(p: float | None) -> str:
+    """Format a p-value."""
+    return "–" if p is None else f"{p:.4f}" if p >= 0.0001 else "< 0.0001"

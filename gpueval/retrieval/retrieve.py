@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gpueval.engines.ray_encoder import RayEncoder
 from gpueval.engines.text_encoder import TextEncoder, Vectors
 from gpueval.errors import UsageError
 from gpueval.fingerprint import digest
 from gpueval.machine import cache_folder
 from gpueval.retrieval.corpus import locate, texts
+from gpueval.retrieval.depths import at_depths
 from gpueval.retrieval.indexes import build, check, search, settings
 from gpueval.retrieval.measures import Measure, parse
 from gpueval.retrieval.rank import DEFAULT_MEASURES, RankResult, rank_run, read_any_judgments
@@ -20,6 +23,9 @@ from gpueval.retrieval.search import Found, agreement, exact, lists_of
 from gpueval.retrieval.trec import Judgments, run_from_lists
 from gpueval.retrieval.vectors import Rows, VectorStore
 from gpueval.run_folder import locked, write_json
+
+_WORST, _MOVED = 20, 5
+"""Queries named as worst, and as moved most per index and setting."""
 
 Progress = Callable[[str, int, int], None]
 
@@ -36,6 +42,7 @@ class Row:
         build_s: Time to build it; 0 when it was read from disk.
         size_bytes: Size on disk.
         ranking: Measures against the judgments; None without judgments.
+        curves: Recall and nDCG at growing depth: measure, then depth and mean; empty without judgments.
     """
 
     index: str
@@ -45,6 +52,7 @@ class Row:
     build_s: float
     size_bytes: int
     ranking: RankResult | None
+    curves: dict[str, dict[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +62,12 @@ class Retrieval:
     Attributes:
         rows: One per index and setting; the exact search comes first.
         facts: Model, counts, truncated texts, times.
+        texts: The queries by id.
     """
 
     rows: tuple[Row, ...]
     facts: dict[str, Any]
+    texts: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of ``gpueval retrieve --json``."""
@@ -70,11 +80,39 @@ class Retrieval:
                 "build_s": row.build_s,
                 "size_bytes": row.size_bytes,
             }
-            | ({"metrics": row.ranking.to_dict()["metrics"]} if row.ranking else {})
+            | ({"metrics": row.ranking.to_dict()["metrics"], "curves": row.curves} if row.ranking else {})
             for row in self.rows
         ]
         warnings = self.rows[0].ranking.warnings if self.rows[0].ranking else ()
-        return {"indexes": rows, "warnings": list(warnings)} | self.facts
+        return {"indexes": rows, "warnings": list(warnings)} | self._queries() | self.facts
+
+    def _queries(self) -> dict[str, Any]:
+        """Return the queries that the exact search answers worst, and those that an index moved most."""
+        truth = self.rows[0].ranking
+        if truth is None or not truth.queries:
+            return {}
+        name, values = next(iter(truth.per_query.items()))
+        order = np.argsort(values, kind="stable")[:_WORST]
+        worst = [{"query": truth.queries[i], "value": float(values[i])} for i in order]
+        moved = []
+        for row in self.rows[1:]:
+            if row.ranking is None:
+                continue
+            change = row.ranking.per_query[name] - values
+            order = np.argsort(-np.abs(change), kind="stable")[:_MOVED]
+            moved += [
+                {
+                    "index": row.index,
+                    "setting": row.setting,
+                    "query": truth.queries[i],
+                    "exact": float(values[i]),
+                    "value": float(values[i] + change[i]),
+                }
+                for i in order
+                if change[i]
+            ]
+        texts = {one["query"]: self.texts.get(one["query"], "") for one in (*worst, *moved)}
+        return {"measure": name, "worst_queries": worst, "moved_queries": moved, "texts": texts}
 
 
 def retrieve(
@@ -145,7 +183,7 @@ def retrieve(
         "encoded_now": encoder.n_texts,
         "truncated": encoder.n_truncated,
     }
-    result = Retrieval(table, facts)
+    result = Retrieval(table, facts, asked)
     write_json(folder / "retrieve.json", result.to_dict())
     return result
 
@@ -200,12 +238,13 @@ def _searched(
         label = kind if setting is None else f"{kind}-{setting}"
         lists = dict(lists_of(found, task.queries, task.documents))
         _write_run(folder / f"run.{label}.trec", label, lists)
-        ranking = None
+        ranking, curves = None, dict[str, dict[int, float]]()
         if judgments is not None:
             ordered = run_from_lists({query: names for query, (names, _) in lists.items()}, {}, "input")
             ranking = rank_run(ordered, judgments, measures)
+            curves = at_depths(ordered, judgments, k)
         rate = len(task.queries) / max(1e-9, found.seconds)
-        return Row(kind, setting, share, rate, build_s, size, ranking)
+        return Row(kind, setting, share, rate, build_s, size, ranking, curves)
 
     table = [row("exact", None, truth, 1.0, 0.0, len(task.rows) * dimensions * 4)]
     for kind in dict.fromkeys(kind for kind in indexes if kind != "exact"):

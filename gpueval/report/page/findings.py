@@ -17,19 +17,24 @@ GOOD = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Kind:
     """A kind of sample to look at.
 
     Attributes:
         key: Short name.
         title: For people.
         words: What it means, and the rule.
-        holds: Whether a sample is of this kind.
     """
 
     key: str
     title: str
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Kind):
+    """A kind with its rule: whether a sample is of it."""
+
     holds: Callable[[Sample, Line], bool]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from gpueval.report.facts import cost, trust
 from gpueval.report.page.charts import BINS, histogram, interval
 from gpueval.report.page.findings import FINDINGS
 from gpueval.report.page.samples import MOST, Embedded, embed
-from gpueval.report.page.shell import render
+from gpueval.report.page.shell import filter_of, render
 from gpueval.report.words import METRIC_WORDS, STATE_WORDS
 from gpueval.run_folder import read_run, read_summary
 from gpueval.units import score
@@ -63,7 +62,7 @@ def run_page(folder: Path, checks: Sequence[Check] | None = None, policy: str = 
         "version": facts["gpueval_version"],
         "rows": [_row(name, one, embedded, k) for k, (name, one) in enumerate(metrics.items())],
         "findings": [
-            (finding, embedded.counts[finding.key], _filter(finding=k))
+            (finding, embedded.counts[finding.key], filter_of(finding=k))
             for k, finding in enumerate(FINDINGS)
             if embedded.counts[finding.key]
         ],
@@ -78,11 +77,6 @@ def run_page(folder: Path, checks: Sequence[Check] | None = None, policy: str = 
     return render("run.html", content, embedded.index, embedded.blocks)
 
 
-def _filter(**chosen: Any) -> str:
-    """Return what the page's script filters by, for a ``data-filter`` attribute."""
-    return json.dumps(chosen, separators=(",", ":"))
-
-
 def _row(name: str, one: Summary, embedded: Embedded, place: int) -> _Row:
     higher = METRICS[name].higher_is_better
     ends = "" if one.ci_low is None else f"{score(one.ci_low)} – {score(one.ci_high)}"
@@ -91,7 +85,7 @@ def _row(name: str, one: Summary, embedded: Embedded, place: int) -> _Row:
     counts = [0] * BINS
     for value in values:
         counts[min(BINS - 1, int(value * BINS))] += 1
-    filters = [_filter(metric=place, low=k / BINS, high=(k + 1) / BINS) for k in range(BINS)]
+    filters = [filter_of(metric=place, low=k / BINS, high=(k + 1) / BINS) for k in range(BINS)]
     spread = f"Distribution of {name} over {len(values):,} samples: " + ", ".join(
         f"{count:,} from {k / BINS:.1f}" for k, count in enumerate(counts) if count
     )
@@ -100,7 +94,7 @@ def _row(name: str, one: Summary, embedded: Embedded, place: int) -> _Row:
         bounds = f"{score(one.lower_bound)} – {score(one.upper_bound)}"
     states = list(State)
     others = [
-        (f"{state} {n:,}", STATE_WORDS[State(state)], _filter(metric=place, state=states.index(State(state))))
+        (f"{state} {n:,}", STATE_WORDS[State(state)], filter_of(metric=place, state=states.index(State(state))))
         for state, n in one.states.items()
         if state != State.OK
     ]
@@ -128,6 +122,6 @@ def _groups(names: Sequence[str], groups: Mapping[str, Mapping[str, Summary]]) -
             good = mean if mean is None or METRICS[name].higher_is_better else 1 - mean
             few = f"{one.n_scored:,} of {one.n_total:,} scored" if one and one.n_scored < one.n_total else ""
             shade = "none" if good is None else f"{min(4, int(good * 5))}"
-            cells.append({"mean": score(mean), "few": few, "shade": shade, "filter": _filter(group=k, metric=place)})
+            cells.append({"mean": score(mean), "few": few, "shade": shade, "filter": filter_of(group=k, metric=place)})
         found.append({"name": group, "n": max(one.n_total for one in columns.values()), "cells": cells})
     return found

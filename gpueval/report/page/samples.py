@@ -6,7 +6,7 @@ holds at most :data:`MOST` samples: those with findings first, then those with t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,16 @@ import numpy as np
 
 from gpueval.metrics import METRICS
 from gpueval.records import Sample, State
-from gpueval.report.page.findings import FINDINGS, found_in
+from gpueval.report.page.findings import FINDINGS, Kind, found_in
 from gpueval.report.page.packing import pack_rows, short
 from gpueval.report.words import METRIC_WORDS, STATE_WORDS
 from gpueval.run_folder import read_scores
 
 MOST = 20_000
 """Samples on a page: about 100 MB of text, which a browser still holds with ease."""
+
+Lines = Sequence[Mapping[str, Any] | None]
+"""A sample's line of scores in each run; None where a further run lacks the sample."""
 
 _HEAD = 160
 _STATES = list(State)
@@ -44,30 +47,42 @@ class Embedded:
     n_total: int
 
 
-def embed(folders: Sequence[Path], metrics: Sequence[str], most: int = MOST) -> Embedded:
-    """Read the samples of runs for a page; the samples of the further runs are matched to the first one's by id.
+def embed(
+    folders: Sequence[Path],
+    metrics: Sequence[str],
+    most: int = MOST,
+    kinds: Sequence[Kind] = FINDINGS,
+    mask: Callable[[Sample, Lines], int] = lambda sample, lines: found_in(sample, lines[0] or {}),
+) -> Embedded:
+    """Read the samples of runs for a page; the samples of a further run are matched to the first one's by id.
 
-    O(samples) time; memory for the packed rows, and for the further runs' samples that are shown.
+    O(samples) time; memory for the packed rows, and for the whole further run.
 
     Args:
         folders: Run folders, one or two.
         metrics: The metrics to show; all runs have them.
         most: Samples on the page at most.
+        kinds: What samples can be looked for by; at most 31.
+        mask: Tells which kinds a sample is of, as bits, from its lines of scores.
     """
     masks, lows = list[int](), list[float]()
-    for sample, line in read_scores(folders[0], dict[str, Any]):
-        masks.append(found_in(sample, line))
-        lows.append(_lowest(line, metrics))
-    counts = {finding.key: sum(mask >> k & 1 for mask in masks) for k, finding in enumerate(FINDINGS)}
-    shown = _chosen(masks, lows, most)
     others = [_by_id(folder) for folder in folders[1:]]
-    columns = _Columns(len(folders), metrics)
+
+    def matched(sample: Sample, line: dict[str, Any]) -> list[tuple[Sample, dict[str, Any]] | None]:
+        return [(sample, line), *(held.get(sample.id) for held in others)]
+
+    for sample, line in read_scores(folders[0], dict[str, Any]):
+        masks.append(mask(sample, [side and side[1] for side in matched(sample, line)]))
+        lows.append(_lowest(line, metrics))
+    counts = {kind.key: sum(found >> k & 1 for found in masks) for k, kind in enumerate(kinds)}
+    shown = _chosen(masks, lows, most)
+    columns = _Columns(len(folders), metrics, kinds)
 
     def rows() -> Iterator[dict[str, Any]]:
         for row, (sample, line) in enumerate(read_scores(folders[0], dict[str, Any])):
             if row in shown:
-                sides = [(sample, line), *(held.get(sample.id) for held in others)]
-                columns.add(sample, masks[row], [side[1] if side else None for side in sides])
+                sides = matched(sample, line)
+                columns.add(sample, masks[row], [side and side[1] for side in sides])
                 yield _row(sample, sides)
 
     blocks, starts = pack_rows(rows())
@@ -92,13 +107,13 @@ def _by_id(folder: Path) -> dict[str, tuple[Sample, dict[str, Any]]]:
 class _Columns:
     """The index, while rows are read."""
 
-    def __init__(self, n_sides: int, metrics: Sequence[str]) -> None:
-        self._metrics = metrics
+    def __init__(self, n_sides: int, metrics: Sequence[str], kinds: Sequence[Kind]) -> None:
+        self._metrics, self._kinds = metrics, kinds
         self._ids, self._heads, self._groups, self._masks = list[str](), list[str](), list[str | None](), list[int]()
         self._values: list[list[list[float | None]]] = [[[] for _ in metrics] for _ in range(n_sides)]
         self._states: list[list[list[int]]] = [[[] for _ in metrics] for _ in range(n_sides)]
 
-    def add(self, sample: Sample, mask: int, lines: Sequence[Mapping[str, Any] | None]) -> None:
+    def add(self, sample: Sample, mask: int, lines: Lines) -> None:
         self._ids.append(sample.id)
         self._heads.append((sample.question or sample.answer or "")[:_HEAD])
         self._groups.append(sample.group)
@@ -123,7 +138,7 @@ class _Columns:
                 for name in self._metrics
             ],
             "states": [{"name": str(state), "words": STATE_WORDS[state]} for state in _STATES],
-            "findings": [{"key": one.key, "title": one.title, "words": one.words} for one in FINDINGS],
+            "findings": [{"key": one.key, "title": one.title, "words": one.words} for one in self._kinds],
             "values": self._values,
             "state": self._states,
             "starts": list(starts),

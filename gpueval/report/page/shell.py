@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -59,6 +60,11 @@ def render(template: str, content: Mapping[str, Any], index: Any = None, blocks:
         index=None if index is None else pack(index),
         blocks=blocks,
     )
+
+
+def filter_of(**chosen: Any) -> str:
+    """Return what the page's script filters by, for a ``data-filter`` attribute."""
+    return json.dumps(chosen, separators=(",", ":"))
 
 
 def _spelled(value: Any) -> Any:

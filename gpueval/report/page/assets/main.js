@@ -102,6 +102,7 @@ function bindTheme() {
 
 async function wake() {
   bindTheme();
+  document.documentElement.dataset.ready = byId("index") ? "soon" : "true";
   if (!byId("index")) return;
   if (typeof DecompressionStream === "undefined") {
     byId("trouble").hidden = false;
