@@ -38,13 +38,11 @@ from gpueval.judge.sentences import sentences
 from gpueval.judge.store import Store
 from gpueval.metrics import DEFAULT, Metric, choose
 from gpueval.records import BY_EMBEDDER_ALONE, SUPPORT_NEEDS, Sample
-from gpueval.report.markdown import markdown
-from gpueval.report.page.run import run_page
+from gpueval.report.folder import write_run_reports
 from gpueval.run_folder import (
     locked,
     read_run,
     read_samples,
-    write_atomically,
     write_json,
     write_samples,
 )
@@ -184,7 +182,7 @@ def evaluate(
                     launch.remember(plan, facts["judge"], seen)
             facts["finished"] = True
             write_json(folder / "run.json", facts)
-        _write_reports(result, facts)
+        write_run_reports(folder)
         return result
 
 
@@ -250,15 +248,8 @@ def rescore(
         result = score_folder(folder, chosen, bench, config.window_samples, warned, calibrated, drawing)
         facts["settings"]["threshold"] = config.threshold
         write_json(folder / "run.json", facts)
-        _write_reports(result, facts)
+        write_run_reports(folder)
         return result
-
-
-def _write_reports(result: Result, facts: Mapping[str, Any]) -> None:
-    """Leave ``report.md`` and ``report.html``."""
-    told = markdown(result.metrics, result.groups, result.warnings, facts)
-    write_atomically(result.folder / "report.md", told.encode())
-    write_atomically(result.folder / "report.html", run_page(result.folder).encode())
 
 
 def _bench(

@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from gpueval.cli.words import names_in, print_json
+from gpueval.cli.words import names_in, print_json, write_file
 from gpueval.decisions.compare import check_alike
 from gpueval.decisions.compare import compare as compare_runs
 from gpueval.decisions.scored import read_scored
 from gpueval.errors import UsageError
 from gpueval.report.comparison import comparison_markdown, show_comparison
 from gpueval.report.page.compared import compared_page
-from gpueval.run_folder import write_atomically
+from gpueval.report.plots import comparison_plots
 
 
 @click.command()
@@ -36,6 +36,7 @@ from gpueval.run_folder import write_atomically
 @click.option("--anyway", is_flag=True, help="Compare runs of another judge or of other samples, too.")
 @click.option("--markdown", "markdown_path", type=click.Path(path_type=Path), help="Write the tables as Markdown here.")
 @click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write a page, samples side by side, here.")
+@click.option("--plots", type=click.Path(path_type=Path), help="Write PNG plots into this folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def compare(
     base: Path,
@@ -46,6 +47,7 @@ def compare(
     anyway: bool,
     markdown_path: Path | None,
     html_path: Path | None,
+    plots: Path | None,
     as_json: bool,
 ) -> None:
     """Hold the runs OTHERS against the run BASE, sample by sample.
@@ -53,8 +55,8 @@ def compare(
     Differences are other minus base, over the samples with a value in both; p-values by random sign flips, corrected
     (Holm) over everything compared.
     """
-    if html_path and len(others) > 1:
-        raise UsageError("A page shows two runs side by side.", "Give --html with one other run at a time.")
+    if (html_path or plots) and len(others) > 1:
+        raise UsageError("A page and its plots show two runs.", "Give --html or --plots with one other run at a time.")
     first, runs = read_scored(base), [read_scored(other) for other in others]
     notes = [note for run in runs for note in check_alike(first, run, anyway=anyway)]
     shared = [name for name in first.metrics if all(name in run.metrics for run in runs)]
@@ -66,10 +68,12 @@ def compare(
     found = compare_runs(first, runs, names, good=dict.fromkeys(names, good), wanted=detect)
     by_run = dict(zip(map(str, others), found, strict=True))
     if markdown_path:
-        write_atomically(markdown_path, comparison_markdown(str(base), by_run, notes).encode())
+        write_file(markdown_path, comparison_markdown(str(base), by_run, notes))
     if html_path:
-        page = compared_page(first, runs[0], found[0], notes, good)
-        write_atomically(html_path, page.encode())
+        write_file(html_path, compared_page(first, runs[0], found[0], notes, good))
+    if plots:
+        for made in comparison_plots(first, runs[0], found[0], plots):
+            click.echo(f"plot: {made}", err=True)
     if as_json:
         print_json({"base": str(base), "others": by_run, "warnings": notes})
     else:

@@ -7,13 +7,12 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from gpueval.cli.words import print_json
+from gpueval.cli.words import print_json, write_file
 from gpueval.decisions.compare import check_alike
 from gpueval.decisions.gate import OUTCOMES, Outcome, check, worst
 from gpueval.decisions.policy import PRESETS, read_policy
 from gpueval.decisions.scored import read_scored
 from gpueval.report.gate import gate_markdown, junit, show_gate
-from gpueval.run_folder import write_atomically
 
 
 @click.command()
@@ -56,9 +55,9 @@ def gate(
     checks = check(rules, run, before)
     passed = OUTCOMES.index(worst(checks)) < OUTCOMES.index(fail_on)
     if junit_path:
-        write_atomically(junit_path, junit(checks))
+        write_file(junit_path, junit(checks).decode())
     if markdown_path:
-        write_atomically(markdown_path, gate_markdown(checks, notes, passed=passed).encode())
+        write_file(markdown_path, gate_markdown(checks, notes, passed=passed))
     if as_json:
         named = {
             key: [item.name for item in checks if item.result == result]

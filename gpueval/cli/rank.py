@@ -8,7 +8,7 @@ from typing import Any, Literal
 import click
 from rich.console import Console
 
-from gpueval.cli.words import names_in, print_json
+from gpueval.cli.words import names_in, print_json, write_file
 from gpueval.report.page.retrieved import ranking_page
 from gpueval.report.ranking import show_ranking
 from gpueval.retrieval.depths import by_depth
@@ -16,7 +16,6 @@ from gpueval.retrieval.depths import names as depth_names
 from gpueval.retrieval.rank import DEFAULT_MEASURES
 from gpueval.retrieval.rank import rank as rank_lists
 from gpueval.retrieval.trec import Ties
-from gpueval.run_folder import write_atomically
 
 _DEEPEST = 100
 
@@ -83,8 +82,7 @@ def rank(
             for path in (lists, *([other] if other else ()))
             for at in [rank_lists(path, qrels or lists, metrics=depth_names(_DEEPEST), **same)]
         }
-        page = ranking_page(found.to_dict(per_query=True), depths, lists.name)
-        write_atomically(html_path, page.encode())
+        write_file(html_path, ranking_page(found.to_dict(per_query=True), depths, lists.name))
     if as_json or per_query:
         body = found.to_dict(per_query=per_query)
         print_json(body)

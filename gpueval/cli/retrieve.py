@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 
 from gpueval.cli.progress import ProgressBar
-from gpueval.cli.words import names_in, print_json
+from gpueval.cli.words import names_in, print_json, write_file
 from gpueval.engines import model_folder
 from gpueval.report.page.retrieved import retrieval_page
 from gpueval.report.ranking import show_retrieval
@@ -16,7 +16,6 @@ from gpueval.report.tradeoff import tradeoff_svg
 from gpueval.retrieval.indexes import KINDS
 from gpueval.retrieval.rank import DEFAULT_MEASURES
 from gpueval.retrieval.retrieve import retrieve as measure
-from gpueval.run_folder import write_atomically
 
 
 @click.command()
@@ -87,7 +86,7 @@ def retrieve(
     body = found.to_dict()
     title = f"{body['documents']:,} documents, {body['queries']:,} queries, {body['embedder']}, k = {body['k']}"
     (out / "tradeoff.svg").write_text(tradeoff_svg(body["indexes"], title), encoding="utf-8")
-    write_atomically(out / "report.html", retrieval_page(body, out.resolve().name).encode())
+    write_file(out / "report.html", retrieval_page(body, out.resolve().name))
     if as_json:
         print_json(body)
     else:

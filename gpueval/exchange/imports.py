@@ -17,8 +17,7 @@ from gpueval.data.load import rows
 from gpueval.errors import DataError, UsageError
 from gpueval.exchange.peers import TOOLS, Tool, metric_of, rows_of, tool_of
 from gpueval.records import Cell, State
-from gpueval.report.markdown import markdown
-from gpueval.report.page.run import run_page
+from gpueval.report.folder import write_run_reports
 from gpueval.run_folder import locked, write_atomically, write_json, write_samples
 from gpueval.scoring import Result, plain
 from gpueval.stats.aggregate import Table
@@ -81,9 +80,8 @@ def import_results(path: Path, out: Path, tool: Tool | None = None) -> Result:
         summed = table.result(remarks)
         result = Result(summed["metrics"], summed["groups"], summed["warnings"], out)
         write_json(out / "run.json", facts)
-        (out / "report.md").write_text(markdown(result.metrics, result.groups, result.warnings, facts))
         write_atomically(out / "summary.json", result.to_json())
-        write_atomically(out / "report.html", run_page(out).encode())
+        write_run_reports(out)
         return result
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from gpueval.decisions.compare import Difference
-from gpueval.report.markdown import cell
+from gpueval.report.cells import cell
 from gpueval.report.tables import new_table, print_line, print_notes, widen
 from gpueval.units import score
 

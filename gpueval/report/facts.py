@@ -91,7 +91,7 @@ def cost(facts: Mapping[str, Any]) -> list[Fact]:
             Fact("Prompt tokens", f"{requests['prompt_tokens']:,}", _cached(requests)),
             Fact("Generated tokens", f"{requests['output_tokens']:,}"),
         ]
-    return made + _sizing(facts.get("sizing") or {})
+    return made + _settled(facts.get("tiers") or {}) + _sizing(facts.get("sizing") or {})
 
 
 def _engine(judge: Mapping[str, Any]) -> str:
@@ -130,6 +130,14 @@ def _sizing(sizing: Mapping[str, Any]) -> list[Fact]:
         told = f"it took {duration(actual['judge_s'])}"
         made.append(Fact("Judging, predicted", duration(actual["predicted_judge_s"]), told))
     return made
+
+
+def _settled(tiers: Mapping[str, Any]) -> list[Fact]:
+    if not tiers:
+        return []
+    checker = tiers["checker"]
+    told = f"{checker['n_settled']:,} of them settled without the judge, in {duration(checker['s'])}"
+    return [Fact("Claims checked first", f"{checker['n_checked']:,}", told)]
 
 
 def _gib(actual: Mapping[str, Any], name: str) -> str:

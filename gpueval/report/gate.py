@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from gpueval.decisions.gate import Check, Outcome
-from gpueval.report.markdown import cell
+from gpueval.report.cells import cell
 from gpueval.report.tables import new_table, print_notes, widen
 
 _COLOURS: dict[Outcome, str] = {"pass": "green", "warn": "yellow", "review": "magenta", "block": "red"}

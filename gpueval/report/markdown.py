@@ -5,26 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpueval.decisions.gate import Check
 from gpueval.records import Summary
-from gpueval.units import duration, rate, score
+from gpueval.report.cells import cell
+from gpueval.report.facts import Fact, cost, trust
+from gpueval.report.gate import gate_markdown
+from gpueval.report.page.findings import FINDINGS
+from gpueval.units import score
 
 _HEAD = "| metric | mean | 95 % interval | scored | bounds | states |\n|---|---:|---:|---:|---:|---|"
 
 
 def markdown(
-    metrics: Mapping[str, Summary],
-    groups: Mapping[str, Mapping[str, Summary]],
-    warnings: Sequence[str],
+    summary: Mapping[str, Any],
     facts: Mapping[str, Any],
+    counts: Mapping[str, int],
+    checks: Sequence[Check] | None = None,
+    policy: str = "",
 ) -> str:
     """Return the report of a run as Markdown.
 
     Args:
-        metrics: Summary per metric.
-        groups: Summaries per group.
-        warnings: Remarks.
+        summary: The content of ``summary.json``.
         facts: The content of ``run.json``.
+        counts: Samples per finding.
+        checks: A gate's checks; None where no gate was asked.
+        policy: Name of the policy behind the checks.
     """
+    metrics, groups = summary["metrics"], summary["groups"]
     judge = facts.get("judge", {})
     lines = [
         "# gpueval report",
@@ -37,35 +45,27 @@ def markdown(
         *(_row(name, summary) for name, summary in metrics.items()),
         "",
     ]
+    if checks is not None:
+        passed = all(check.result != "block" for check in checks)
+        lines += [gate_markdown(checks, [f"policy: {policy}"], passed=passed)]
+    if any(counts.values()):
+        lines += ["## Worth a look", ""]
+        lines += [f"- {counts[kind.key]:,} x {kind.title}: {kind.words}" for kind in FINDINGS if counts[kind.key]]
+        lines += [""]
     for group, columns in groups.items():
         lines += [f"## Group {cell(group)}", "", _HEAD, *(_row(name, s) for name, s in columns.items()), ""]
-    if warnings:
-        lines += ["## Remarks", "", *(f"- {cell(text)}" for text in warnings), ""]
-    if "requests" in facts:
-        requests, timing = facts["requests"], facts["timing_s"]
-        lines += [
-            "## Run",
-            "",
-            f"- {requests['n_requests']:,} requests, {requests['n_reused']:,} of them answered earlier; "
-            f"{requests['n_asked_again']:,} asked again, {requests['n_failed']:,} failed",
-            f"- {requests['prompt_tokens']:,} prompt tokens ({requests['cached_tokens']:,} from the prefix cache), "
-            f"{requests['output_tokens']:,} generated",
-            *_tiers(facts.get("tiers")),
-            f"- {duration(timing['start'])} to load, {duration(timing['judge_and_score'])} to judge and score: "
-            f"{rate(facts['samples_per_s'])} samples",
-            "",
-        ]
+    if summary["warnings"]:
+        lines += ["## Remarks", "", *(f"- {cell(text)}" for text in summary["warnings"]), ""]
+    for title, told in (
+        ("How far to trust the judge", trust(facts, list(metrics), counts)),
+        ("Run", cost(facts)),
+    ):
+        lines += [f"## {title}", "", *(f"- {cell(fact.name)}: {_fact(fact)}" for fact in told), ""]
     return "\n".join(lines)
 
 
-def _tiers(tiers: Mapping[str, Any] | None) -> list[str]:
-    if not tiers:
-        return []
-    checker, judge = tiers["checker"], tiers["judge"]
-    return [
-        f"- {checker['n_checked']:,} claims checked in {duration(checker['s'])}, {checker['n_settled']:,} settled; "
-        f"{judge['n_verdicts']:,} verdicts by the judge in {duration(judge['s'])}"
-    ]
+def _fact(fact: Fact) -> str:
+    return f"**{cell(fact.value)}**" + (f" ({cell(fact.words).rstrip('.')})" if fact.words else "")
 
 
 def _row(name: str, summary: Summary) -> str:
@@ -74,8 +74,3 @@ def _row(name: str, summary: Summary) -> str:
     states = ", ".join(f"{state} {n:,}" for state, n in summary.states.items())
     counts = f"{summary.n_scored:,} / {summary.n_total:,}"
     return f"| {cell(name)} | {score(summary.mean)} | {interval} | {counts} | {bounds} | {states} |"
-
-
-def cell(text: object) -> str:
-    """Make a text fit for a cell of a table: one line, no bars, tags or code marks of its own."""
-    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")

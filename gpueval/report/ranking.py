@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
+from gpueval.report.cells import cell
 from gpueval.report.tables import new_table, print_line, print_notes, widen
 from gpueval.units import duration, per_second, score
 
@@ -53,6 +54,60 @@ def _show_comparison(console: Console, comparison: Mapping[str, Mapping[str, Any
         print_line(console, f"  {escape(moved['query'])}: {first} {moved['difference']:+.3f}")
 
 
+def label_of(row: Mapping[str, Any]) -> str:
+    """Name an index with its search setting, where it has one."""
+    return str(row["index"]) if row["setting"] is None else f"{row['index']} {row['setting']}"
+
+
+def best_settings(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return each index once, with the setting that finds most of the exact result."""
+    best: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        held = best.get(row["index"])
+        if held is None or row["recall_of_exact"] > held["recall_of_exact"]:
+            best[row["index"]] = row
+    return list(best.values())
+
+
+def retrieval_markdown(body: Mapping[str, Any]) -> str:
+    """Return the dictionary of ``gpueval retrieve --json`` as Markdown."""
+    rows = body["indexes"]
+    metrics = list(rows[0].get("metrics", ()))
+    names = ["index", *metrics, "of exact", "queries/s", "build", "MiB"]
+    lines = [
+        "# gpueval retrieval",
+        "",
+        _about(body),
+        "",
+        f"| {' | '.join(names)} |",
+        "|---" + "|---:" * (len(names) - 1) + "|",
+    ]
+    lines += [f"| {' | '.join(map(cell, _index_cells(row, metrics)))} |" for row in rows]
+    if worst := body.get("worst_queries"):
+        lines += ["", f"## Answered worst, by {body['measure']}", ""]
+        lines += [f"- {cell(one['query'])}: {score(one['value'])} {cell(body['texts'][one['query']])}" for one in worst]
+    return "\n".join([*lines, "", *(f"- {cell(text)}" for text in body["warnings"]), ""])
+
+
+def _about(body: Mapping[str, Any]) -> str:
+    return (
+        f"{body['documents']:,} documents, {body['queries']:,} queries, {body['embedder']} with {body['dimensions']} "
+        f"dimensions; {body['encoded_now']:,} texts encoded now, "
+        f"{body['truncated']:,} of these longer than the model reads"
+    )
+
+
+def _index_cells(row: Mapping[str, Any], metrics: Sequence[str]) -> list[str]:
+    return [
+        label_of(row),
+        *(score(row["metrics"][name]["mean"]) for name in metrics),
+        score(row["recall_of_exact"]),
+        per_second(row["queries_per_s"]),
+        duration(row["build_s"]) if row["build_s"] else "–",
+        f"{row['size_bytes'] / (1 << 20):,.1f}",
+    ]
+
+
 def show_retrieval(console: Console, body: Mapping[str, Any]) -> None:
     """Print one line per index and setting: quality of the ranking, of the index, and what it costs."""
     rows = body["indexes"]
@@ -60,21 +115,8 @@ def show_retrieval(console: Console, body: Mapping[str, Any]) -> None:
     names = ["index", *metrics, "of exact", "queries/s", "build", "MiB"]
     table = new_table(*names, unbroken=range(len(names)))
     for row in rows:
-        label = row["index"] if row["setting"] is None else f"{row['index']} {row['setting']}"
-        table.add_row(
-            label,
-            *(score(row["metrics"][name]["mean"]) for name in metrics),
-            score(row["recall_of_exact"]),
-            per_second(row["queries_per_s"]),
-            duration(row["build_s"]) if row["build_s"] else "–",
-            f"{row['size_bytes'] / (1 << 20):,.1f}",
-        )
+        table.add_row(*_index_cells(row, metrics))
     widen(console)
     console.print(table)
-    print_line(
-        console,
-        f"{body['documents']:,} documents, {body['queries']:,} queries, {body['embedder']} with {body['dimensions']} "
-        f"dimensions; {body['encoded_now']:,} texts encoded now, "
-        f"{body['truncated']:,} of these longer than the model reads",
-    )
+    print_line(console, _about(body))
     print_notes(console, body["warnings"])

@@ -14,6 +14,7 @@ from gpueval.report.comparison import p_text, signed
 from gpueval.report.facts import Fact
 from gpueval.report.page.charts import change, curves, interval, sample_line
 from gpueval.report.page.shell import render
+from gpueval.report.ranking import best_settings, label_of
 from gpueval.report.tradeoff import tradeoff_svg
 from gpueval.units import duration, per_second, score
 
@@ -31,8 +32,8 @@ def retrieval_page(body: Mapping[str, Any], name: str) -> str:
         name: Heading.
     """
     rows = body["indexes"]
-    labels = [_label(row) for row in rows]
-    by_index = {_label(row): row["curves"] for row in _best_settings(rows) if row.get("curves")}
+    labels = [label_of(row) for row in rows]
+    by_index = {label_of(row): row["curves"] for row in best_settings(rows) if row.get("curves")}
     title = f"{body['documents']:,} documents, {body['queries']:,} queries, k = {body['k']}"
     texts = body.get("texts", {})
     content = {
@@ -113,25 +114,11 @@ def _page(content: Mapping[str, Any], name: str) -> str:
     return render("retrieved.html", {**held, **content})
 
 
-def _label(row: Mapping[str, Any]) -> str:
-    return str(row["index"]) if row["setting"] is None else f"{row['index']} {row['setting']}"
-
-
-def _best_settings(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return each index once, with the setting that finds most of the exact result."""
-    best: dict[str, Mapping[str, Any]] = {}
-    for row in rows:
-        held = best.get(row["index"])
-        if held is None or row["recall_of_exact"] > held["recall_of_exact"]:
-            best[row["index"]] = row
-    return list(best.values())
-
-
 def _moved(found: Sequence[Mapping[str, Any]], texts: Mapping[str, str]) -> dict[str, list[tuple[str, str, str]]]:
     by_index: dict[str, list[tuple[str, str, str]]] = {}
     for one in found:
         told = f"{score(one['exact'])} → {score(one['value'])}"
-        by_index.setdefault(f"{_label(one)} against exact", []).append(
+        by_index.setdefault(f"{label_of(one)} against exact", []).append(
             (one["query"], texts.get(one["query"], ""), told)
         )
     return by_index

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -15,10 +14,9 @@ from gpueval.records import State, Summary
 from gpueval.report.facts import cost, trust
 from gpueval.report.page.charts import BINS, histogram, interval
 from gpueval.report.page.findings import FINDINGS
-from gpueval.report.page.samples import MOST, Embedded, embed
+from gpueval.report.page.samples import Embedded
 from gpueval.report.page.shell import filter_of, render
 from gpueval.report.words import METRIC_WORDS, STATE_WORDS
-from gpueval.run_folder import read_run, read_summary
 from gpueval.units import score
 
 
@@ -37,30 +35,34 @@ class _Row:
     states: Sequence[tuple[str, str, str]]
 
 
-def run_page(folder: Path, checks: Sequence[Check] | None = None, policy: str = "", most: int = MOST) -> str:
+def run_page(
+    name: str,
+    facts: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    embedded: Embedded,
+    checks: Sequence[Check] | None = None,
+    policy: str = "",
+) -> str:
     """Return the page of a finished run.
 
     Args:
-        folder: Run folder.
+        name: Heading.
+        facts: The content of ``run.json``.
+        summary: The content of ``summary.json``.
+        embedded: The run's samples.
         checks: A gate's checks; None where no gate was asked.
         policy: Name of the policy behind the checks.
-        most: Samples on the page at most.
-
-    Raises:
-        UsageError: The folder is no run folder, or the run has not finished.
     """
-    facts, summary = read_run(folder), read_summary(folder)
     metrics: dict[str, Summary] = summary["metrics"]
-    embedded = embed([folder], list(metrics), most)
     judge = facts.get("judge", {})
     content = {
-        "title": f"gpueval: {folder.resolve().name}",
-        "name": folder.resolve().name,
+        "title": f"gpueval: {name}",
+        "name": name,
         "n_samples": facts["n_samples"],
         "n_shown": len(embedded.index["ids"]),
         "judge": judge.get("model") or judge.get("engine") or "none",
         "version": facts["gpueval_version"],
-        "rows": [_row(name, one, embedded, k) for k, (name, one) in enumerate(metrics.items())],
+        "rows": [_row(metric, one, embedded, k) for k, (metric, one) in enumerate(metrics.items())],
         "findings": [
             (finding, embedded.counts[finding.key], filter_of(finding=k))
             for k, finding in enumerate(FINDINGS)
