@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import gpueval
 from gpueval.records import Passage, Sample
+from gpueval.report.page.retrieved import retrieval_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e '.[dev]'")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
@@ -67,9 +69,78 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of three samples; one answer turned bad."""
+    from gpueval.cli.main import main
+    from gpueval.engines.scripted import Scripted
+    from gpueval.records import Completion
+
+    def judge(request: Any) -> Completion:
+        yes = 0.1 if "wrong" in request.parts[-1] else 0.9
+        return Completion(request.key, labels=(yes, 1 - yes, 0.0))
+
+    out = tmp_path_factory.mktemp("pair")
+    for name, last in (("before", "It is red."), ("after", "It is wrong.")):
+        rows = [
+            {"id": str(k), "question": "Which?", "answer": last if k == 2 else "It is red.", "contexts": ["It is red."]}
+            for k in range(3)
+        ]
+        gpueval.evaluate(rows, judge=Scripted(judge, "pair"), metrics=["faithfulness"], out=out / name)
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", str(out / "before"), str(out / "after"), "--html", str(out / "c.html"), "--json"])
+    assert not ended.value.code
+    return out / "c.html"
+
+
+@pytest.fixture(scope="module")
+def retrieval(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What gpueval retrieve leaves, for two indexes."""
+
+    def row(kind: str, setting: int | None, share: float) -> dict[str, Any]:
+        average = {"mean": share / 2, "ci_low": share / 3, "ci_high": share, "n_scored": 9, "n_total": 10}
+        curve = {str(depth): share * depth / 10 for depth in (1, 3, 10)}
+        return {
+            "index": kind,
+            "setting": setting,
+            "recall_of_exact": share,
+            "queries_per_s": 1000 / share,
+            "build_s": 1.0,
+            "size_bytes": 1 << 22,
+            "metrics": {"ndcg@10": average},
+            "curves": {"recall": curve, "ndcg": curve},
+        }
+
+    moved = {"index": "ivf", "setting": 4, "query": "q1", "exact": 1.0, "value": 0.0}
+    body = {
+        "indexes": [row("exact", None, 1.0), row("ivf", 4, 0.7), row("ivf", 16, 0.9)],
+        "warnings": ["one <i>remark</i>"],
+        "measure": "ndcg@10",
+        "worst_queries": [{"query": "q1", "value": 0.0}],
+        "moved_queries": [moved],
+        "texts": {"q1": "<b>who</b>"},
+        "documents": 100,
+        "queries": 10,
+        "k": 10,
+        "embedder": "mini",
+        "dimensions": 8,
+        "encoded_now": 110,
+        "truncated": 1,
+    }
+    path = tmp_path_factory.mktemp("retrieval") / "report.html"
+    path.write_text(retrieval_page(body, "retrieval"))
+    return path
+
+
 @pytest.fixture
 def page(browser: Any, folder: Path) -> Iterator[Any]:
-    """The report, open; at the end nothing may have been logged, asked for or blocked."""
+    with opened(browser, folder / "report.html") as shown:
+        yield shown
+
+
+@contextmanager
+def opened(browser: Any, path: Path) -> Iterator[Any]:
+    """A page, open; at the end nothing may have been logged, asked for or blocked."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     shown = context.new_page()
     said: list[str] = []
@@ -77,7 +148,7 @@ def page(browser: Any, folder: Path) -> Iterator[Any]:
     shown.on("console", lambda message: said.append(message.text))
     shown.on("pageerror", lambda error: said.append(str(error)))
     shown.on("request", lambda request: asked.append(request.url))
-    address = (folder / "report.html").resolve().as_uri()
+    address = path.resolve().as_uri()
     shown.goto(address)
     ready(shown)
     yield shown
@@ -87,7 +158,7 @@ def page(browser: Any, folder: Path) -> Iterator[Any]:
 
 
 def ready(page: Any) -> None:
-    page.wait_for_selector("html[data-ready]", state="attached", timeout=20_000)
+    page.wait_for_selector('html[data-ready="true"]', state="attached", timeout=20_000)
 
 
 def says(page: Any, selector: str, text: str) -> None:
@@ -177,15 +248,35 @@ def test_a_megabyte_is_cut_until_it_is_asked_for(page: Any) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
-def test_axe_has_no_serious_finding(browser: Any, folder: Path, scheme: Any, width: int) -> None:
+@pytest.mark.parametrize("kind", ["run", "comparison", "retrieval"])
+def test_axe_has_no_serious_finding(request: Any, browser: Any, kind: str, scheme: Any, width: int) -> None:
+    path = request.getfixturevalue("folder") / "report.html" if kind == "run" else request.getfixturevalue(kind)
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
     page = context.new_page()
-    page.goto((folder / "report.html").resolve().as_uri())
+    page.goto(path.resolve().as_uri())
     ready(page)
-    page.click("#row-2")
-    page.wait_for_selector("#detail .claim")
+    if kind != "retrieval":
+        page.click("#row-2")
+        page.wait_for_selector("#detail .claim")
     assert serious(page) == []
     context.close()
+
+
+def test_two_runs_stand_side_by_side(browser: Any, comparison: Path) -> None:
+    with opened(browser, comparison) as page:
+        page.click(".findings button:has-text('faithfulness turned bad')")
+        says(page, "#count", "1 of 3 samples")
+        says(page, "#row-0 .value", "1.000 → 0.000")
+        playwright.expect(page.locator("#detail .side-name")).to_have_text(["before", "after"])
+        playwright.expect(page.locator("#detail .side").nth(0).locator(".claim.yes")).to_have_count(1)
+        playwright.expect(page.locator("#detail .side").nth(1).locator(".claim.no")).to_have_count(1)
+
+
+def test_a_retrieval_shows_curves_and_queries(browser: Any, retrieval: Path) -> None:
+    with opened(browser, retrieval) as page:
+        assert page.locator(".curves").count() == 2
+        assert page.is_visible(".tradeoff svg")
+        assert "<b>who</b>" in page.inner_text("#queries")
 
 
 def test_paper_gets_the_overview_and_the_open_sample(page: Any) -> None:
