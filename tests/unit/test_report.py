@@ -95,6 +95,7 @@ def cell(value, state="ok", **more):
         ({}, {"faithfulness": cell(0.2), "answer_correctness": cell(0.2)}, set()),
         ({}, {"context_recall": cell(0.2)}, {"missed"}),
         ({}, {"context_precision": cell(0.0)}, {"missed"}),
+        ({"answerable": False}, {"context_precision": cell(0.0)}, set()),
         ({"relevant_ids": ("a",), "retrieved_ids": ("b",)}, {"context_recall": cell(1.0)}, {"missed"}),
         ({"relevant_ids": ("a",), "retrieved_ids": ("a", "b")}, {"context_recall": cell(0.0)}, set()),
         ({}, {"faithfulness": cell(None, "timeout")}, {"failed"}),

@@ -33,9 +33,15 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Finding(Kind):
-    """A kind with its rule: whether a sample is of it."""
+    """A kind with its rule.
+
+    Attributes:
+        holds: Whether a sample is of this kind.
+        metric: Its worst values are listed first, where the run has it.
+    """
 
     holds: Callable[[Sample, Line], bool]
+    metric: str = ""
 
 
 def _value(line: Line, metric: str) -> float | None:
@@ -70,6 +76,8 @@ def _declined(sample: Sample, line: Line) -> bool:
 
 
 def _missed(sample: Sample, line: Line) -> bool:
+    if sample.answerable is False:  # there is nothing to retrieve
+        return False
     if sample.relevant_ids and sample.retrieved_ids is not None:
         return not set(sample.relevant_ids) & set(sample.retrieved_ids)
     return _bad(line, "context_recall") or _value(line, "context_precision") == 0.0
@@ -86,10 +94,18 @@ def _failed(_: Sample, line: Line) -> bool:
 
 FINDINGS: Sequence[Finding] = (
     Finding(
-        "unsupported", "Claims without support", "A claim of the answer is in no retrieved document.", _unsupported
+        "unsupported",
+        "Claims without support",
+        "A claim of the answer is in no retrieved document.",
+        _unsupported,
+        "faithfulness",
     ),
     Finding(
-        "blended", "Documents mixed up", "A claim joins what different documents say of different things.", _blended
+        "blended",
+        "Documents mixed up",
+        "A claim joins what different documents say of different things.",
+        _blended,
+        "blending",
     ),
     Finding(
         "wrong",
@@ -97,8 +113,15 @@ FINDINGS: Sequence[Finding] = (
         f"Faithfulness {GOOD} or more, answer correctness below {GOOD}: often facts mixed from two documents, or a "
         "document about something else.",
         _grounded_but_wrong,
+        "answer_correctness",
     ),
-    Finding("evasive", "Evasive answers", "The answer does not give what the question asks for.", _evasive),
+    Finding(
+        "evasive",
+        "Evasive answers",
+        "The answer does not give what the question asks for.",
+        _evasive,
+        "answer_relevancy",
+    ),
     Finding(
         "declined", "Declined", "The answer declines, and the question is not known to be unanswerable.", _declined
     ),
@@ -108,6 +131,7 @@ FINDINGS: Sequence[Finding] = (
         "None of the relevant documents was retrieved; where they are not named, what was retrieved holds less than "
         "half of the reference, or nothing useful.",
         _missed,
+        "context_recall",
     ),
     Finding(
         "suspicious",

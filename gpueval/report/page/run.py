@@ -13,7 +13,7 @@ from gpueval.metrics import METRICS
 from gpueval.records import State, Summary
 from gpueval.report.facts import cost, trust
 from gpueval.report.page.charts import BINS, histogram, interval
-from gpueval.report.page.findings import FINDINGS
+from gpueval.report.page.findings import FINDINGS, Finding
 from gpueval.report.page.samples import Embedded
 from gpueval.report.page.shell import filter_of, render
 from gpueval.report.words import METRIC_WORDS, STATE_WORDS
@@ -64,7 +64,7 @@ def run_page(
         "version": facts["gpueval_version"],
         "rows": [_row(metric, one, embedded, k) for k, (metric, one) in enumerate(metrics.items())],
         "findings": [
-            (finding, embedded.counts[finding.key], filter_of(finding=k))
+            (finding, embedded.counts[finding.key], _finding_filter(k, finding, list(metrics)))
             for k, finding in enumerate(FINDINGS)
             if embedded.counts[finding.key]
         ],
@@ -77,6 +77,12 @@ def run_page(
         "warnings": summary["warnings"],
     }
     return render("run.html", content, embedded.index, embedded.blocks)
+
+
+def _finding_filter(place: int, finding: Finding, names: Sequence[str]) -> str:
+    if finding.metric in names:
+        return filter_of(finding=place, sort=f"worst:{names.index(finding.metric)}")
+    return filter_of(finding=place)
 
 
 def _row(name: str, one: Summary, embedded: Embedded, place: int) -> _Row:
