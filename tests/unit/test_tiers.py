@@ -43,7 +43,7 @@ def test_the_judge_sees_only_what_the_checker_is_unsure_of(scripted, checker, sa
     assert facts["tiers"]["checker"] | {"s": 0} == {"n_checked": 4, "n_settled": 2, "s": 0}
     assert facts["tiers"]["judge"] | {"s": 0} == {"n_verdicts": 2, "s": 0}
     assert facts["checker"]["band"] == [0.1, 0.9]
-    assert "4 claims checked" in (tmp_path / "report.md").read_text()
+    assert "Claims checked first: **4** (2 of them settled without the judge" in (tmp_path / "report.md").read_text()
 
 
 def test_a_rescore_decides_in_the_same_way_without_either(scripted, checker, samples, tmp_path) -> None:
