@@ -106,13 +106,7 @@ def evaluate(
         n_samples = write_samples(folder / "samples.jsonl", _incoming(samples, mapping))
         if config.until_ci is not None:
             draw_order(folder / "samples.jsonl", config.seed)
-        for stale in (
-            "summary.json",
-            "report.md",
-            "report.html",
-            "scores.jsonl",
-        ):  # a gate must not pass on an earlier result
-            (folder / stale).unlink(missing_ok=True)
+        _drop_results(folder, "summary.json", "scores.jsonl")  # a gate must not pass on an earlier result
         needs = {need for metric in chosen for need in metric.needs}
         checks = checker is not None and bool(needs & SUPPORT_NEEDS)
         of_judge = needs - BY_EMBEDDER_ALONE
@@ -245,11 +239,18 @@ def rescore(
             _take(calibrated, facts)  # else the run's own is kept while other metrics are looked at
         warned = facts.get("data_warnings", {})
         drawing = Drawing(chosen, asked=_asked_of(chosen, asked, facts.get("asked", {})))
+        _drop_results(folder)
         result = score_folder(folder, chosen, bench, config.window_samples, warned, calibrated, drawing)
         facts["settings"]["threshold"] = config.threshold
         write_json(folder / "run.json", facts)
         write_run_reports(folder)
         return result
+
+
+def _drop_results(folder: Path, *more: str) -> None:
+    """Remove what was made of earlier scores."""
+    for name in ("report.md", "report.html", "diagnosis.json", "ablation.json", *more):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _bench(

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from gpueval.engines.scripted import Scripted
 from gpueval.machine import cache_folder
 from gpueval.records import Completion, Passage, Request, Sample
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+settings.register_profile("gpueval", deadline=None)  # how long an example takes is no test's business
+settings.load_profile("gpueval")
 MODELS = cache_folder()
 JUDGE_FOLDER = MODELS / "smollm2-135m-instruct"
 EMBEDDER_FOLDER = MODELS / "all-minilm-l6-v2"

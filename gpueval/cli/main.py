@@ -31,6 +31,8 @@ _COMMANDS = {
     "serve": ("gpueval.cli.serve:serve", "Start vLLM's OpenAI-compatible server with what fits."),
     "gate": ("gpueval.cli.gate:gate", "Hold a run against a policy; exit code 1 when it blocks."),
     "compare": ("gpueval.cli.compare:compare", "Hold runs against a base run: differences, significance, who turned."),
+    "ablate": ("gpueval.cli.ablate:ablate", "Score with the true documents and with none: where are answers lost?"),
+    "diagnose": ("gpueval.cli.diagnose:diagnose", "Say why a run scores as it does, or what changed since another."),
     "report": ("gpueval.cli.report:report", "Write a run's HTML report anew, with a gate's checks, and open it."),
     "export": ("gpueval.cli.exchange:export_run", "Write a run's scores as a table, OpenMetrics, or for another tool."),
     "import": ("gpueval.cli.exchange:import_run", "Make a run folder of results of Ragas, DeepEval or TruLens."),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpueval.decisions.gate import Check
+from gpueval.diagnosis.folder import findings_of
 from gpueval.report.markdown import markdown
 from gpueval.report.page.run import run_page
 from gpueval.report.page.samples import MOST, embed
@@ -27,9 +28,9 @@ def run_reports(
         UsageError: The folder is no run folder, or the run has not finished.
     """
     facts, summary = read_run(folder), read_summary(folder)
-    embedded = embed([folder], list(summary["metrics"]), most)
-    page = run_page(folder.resolve().name, facts, summary, embedded, checks, policy)
-    return page, markdown(summary, facts, embedded.counts, checks, policy)
+    embedded, findings = embed([folder], list(summary["metrics"]), most), findings_of(folder)
+    page = run_page(folder.resolve().name, facts, summary, embedded, findings, checks, policy)
+    return page, markdown(summary, facts, findings, checks, policy)
 
 
 def write_run_reports(folder: Path) -> None:

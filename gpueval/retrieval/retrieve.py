@@ -172,7 +172,7 @@ def retrieve(
         encoder = TextEncoder(Path(embedder), device=device, dimensions=dimensions, log=folder / "embed.log")
     where = (cache or cache_folder() / "vectors") / digest(encoder.fingerprint.encode()).hex()
     with locked(where, "Wait for it: two processes would encode the same texts twice."):
-        task = _encoded(files[0], asked, encoder, where, progress)
+        task = encode_task(files[0], asked, encoder, where, progress)
         table = _searched(task, indexes, k, folder, judgments, measures)
     facts = {
         "documents": len(task.documents),
@@ -189,7 +189,7 @@ def retrieve(
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class Encoded:
     """Everything encoded: names of documents and queries, the documents' vectors on disk, the queries' in memory."""
 
     documents: list[str]
@@ -201,9 +201,18 @@ class _Task:
     device: str
 
 
-def _encoded(
+def encode_task(
     corpus: Path, asked: Mapping[str, str], encoder: TextEncoder | RayEncoder, where: Path, progress: Progress
-) -> _Task:
+) -> Encoded:
+    """Encode a corpus and questions; what the cache holds is not encoded again.
+
+    Args:
+        corpus: ``.jsonl`` with id and text.
+        asked: Questions by id.
+        encoder: Of both.
+        where: Folder of vectors of this encoder.
+        progress: Called with stage, done and total.
+    """
     documents: list[str] = []
 
     def corpus_texts() -> Iterable[str]:
@@ -218,11 +227,11 @@ def _encoded(
     query_store = VectorStore(where / "query", encoder.dimensions)
     query_rows = query_store.add(asked.values(), encoder, "query", lambda done: progress("queries", done, len(asked)))
     key = digest(store.digest_of(rows).encode(), encoder.fingerprint.encode()).hex()[:12]
-    return _Task(documents, store, rows, list(asked), query_store.take(query_rows), key, encoder.device)
+    return Encoded(documents, store, rows, list(asked), query_store.take(query_rows), key, encoder.device)
 
 
 def _searched(
-    task: _Task,
+    task: Encoded,
     indexes: Sequence[str],
     k: int,
     folder: Path,

@@ -70,3 +70,19 @@ def wilson(n_yes: float, n: float, *, level: float = 0.95) -> Interval:
     z = NormalDist().inv_cdf((1 + level) / 2)
     middle, spread = n_yes / n + z * z / (2 * n), z * sqrt(n_yes / n * (1 - n_yes / n) / n + z * z / (4 * n * n))
     return (middle - spread) / (1 + z * z / n), (middle + spread) / (1 + z * z / n)
+
+
+def paired_shares(gained: int, lost: int, n: int, *, level: float = 0.95) -> Interval:
+    """Return the interval of the difference of two shares over the same n items, by Agresti and Min (Statistics in
+    Medicine, 2005): Wald's with half a pair added to each of the four cells, which also holds where nothing differs.
+
+    Args:
+        gained: Items that count in the first share alone.
+        lost: Items that count in the second share alone.
+        n: Items.
+        level: Confidence level.
+    """
+    z, total = NormalDist().inv_cdf((1 + level) / 2), n + 2
+    difference, moved = (gained - lost) / total, (gained + lost + 1) / total
+    half = z * sqrt(max(0.0, moved - difference**2) / total)
+    return max(-1.0, difference - half), min(1.0, difference + half)

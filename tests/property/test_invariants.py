@@ -48,7 +48,7 @@ judgments = st.fixed_dictionaries({need: st.tuples(*[one] * n) for need, n in SH
 
 @pytest.mark.parametrize("name", METRICS)
 @given(judgments)
-@settings(max_examples=60, deadline=None)  # the first example loads a library
+@settings(max_examples=60)
 def test_a_cell_is_a_value_in_bounds_or_a_named_state(name, made) -> None:
     cell = score(METRICS[name], SAMPLE, made)
     if cell.value is None:

@@ -12,9 +12,9 @@ import pytest
 
 import gpueval
 from gpueval.cli.main import main
+from gpueval.diagnosis.causes import CAUSES
 from gpueval.metrics import METRICS
-from gpueval.records import Completion, Sample, State
-from gpueval.report.page.findings import FINDINGS, found_in
+from gpueval.records import Completion, State
 from gpueval.report.page.packing import pack, pack_rows, short
 from gpueval.report.page.samples import embed
 from gpueval.report.words import METRIC_WORDS, STATE_WORDS
@@ -47,7 +47,7 @@ def embedded(page: str, name: str):
 
 
 def keys(mask: int) -> set[str]:
-    return {finding.key for k, finding in enumerate(FINDINGS) if mask >> k & 1}
+    return {finding.key for k, finding in enumerate(CAUSES) if mask >> k & 1}
 
 
 def call(*arguments: str) -> int:
@@ -74,40 +74,6 @@ def test_packing_keeps_rows_in_blocks_and_says_where_each_begins() -> None:
         "n": 3,
         "l": [1.0, None, "0.123456"],
     }
-
-
-def cell(value, state="ok", **more):
-    return {"value": value, "state": state} | more
-
-
-@pytest.mark.parametrize(
-    ("fields", "scores", "expected"),
-    [
-        ({}, {"faithfulness": cell(1.0, claims=[{"supported": True}])}, set()),
-        ({}, {"faithfulness": cell(0.5, claims=[{"supported": True}, {"supported": False}])}, {"unsupported"}),
-        ({}, {"faithfulness": cell(1.0, "partial", claims=[{"supported": None}])}, {"failed"}),
-        ({}, {"blending": cell(0.5)}, {"blended"}),
-        ({}, {"answer_relevancy": cell(0.0, evasive=True)}, {"evasive"}),
-        ({}, {"faithfulness": cell(None, "abstained")}, {"declined"}),
-        ({"answerable": False}, {"faithfulness": cell(1.0, "abstained")}, set()),
-        ({}, {"context_recall": cell(None, "abstained")}, set()),
-        ({}, {"faithfulness": cell(1.0), "answer_correctness": cell(0.2)}, {"wrong"}),
-        ({}, {"faithfulness": cell(0.2), "answer_correctness": cell(0.2)}, set()),
-        ({}, {"context_recall": cell(0.2)}, {"missed"}),
-        ({}, {"context_precision": cell(0.0)}, {"missed"}),
-        ({"answerable": False}, {"context_precision": cell(0.0)}, set()),
-        ({"relevant_ids": ("a",), "retrieved_ids": ("b",)}, {"context_recall": cell(1.0)}, {"missed"}),
-        ({"relevant_ids": ("a",), "retrieved_ids": ("a", "b")}, {"context_recall": cell(0.0)}, set()),
-        ({}, {"faithfulness": cell(None, "timeout")}, {"failed"}),
-    ],
-)
-def test_a_finding_holds_by_its_rule(fields, scores, expected) -> None:
-    assert keys(found_in(Sample(id="x", **fields), {"id": "x", "scores": scores})) == expected
-
-
-def test_flags_of_the_run_are_findings() -> None:
-    line = {"id": "x", "scores": {}, "unstable": ["faithfulness"], "suspicious": ["answer"]}
-    assert keys(found_in(Sample(id="x"), line)) == {"unstable", "suspicious"}
 
 
 def test_a_run_leaves_a_page_with_every_sample(run) -> None:

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from gpueval.decisions.compare import Difference
 from gpueval.decisions.scored import Scored
+from gpueval.diagnosis.causes import Kind
 from gpueval.metrics import METRICS
 from gpueval.report.comparison import p_text, signed
 from gpueval.report.page.charts import change, paired
-from gpueval.report.page.findings import Kind
 from gpueval.report.page.samples import MOST, Lines, embed
 from gpueval.report.page.shell import filter_of, render
 from gpueval.report.words import METRIC_WORDS

@@ -9,13 +9,15 @@ from typing import Any
 from markupsafe import Markup
 
 from gpueval.decisions.gate import Check
+from gpueval.diagnosis.causes import CAUSES, Cause
+from gpueval.diagnosis.folder import Findings
 from gpueval.metrics import METRICS
 from gpueval.records import State, Summary
 from gpueval.report.facts import cost, trust
 from gpueval.report.page.charts import BINS, histogram, interval
-from gpueval.report.page.findings import FINDINGS, Finding
 from gpueval.report.page.samples import Embedded
 from gpueval.report.page.shell import filter_of, render
+from gpueval.report.page.why import why
 from gpueval.report.words import METRIC_WORDS, STATE_WORDS
 from gpueval.units import score
 
@@ -40,6 +42,7 @@ def run_page(
     facts: Mapping[str, Any],
     summary: Mapping[str, Any],
     embedded: Embedded,
+    findings: Findings,
     checks: Sequence[Check] | None = None,
     policy: str = "",
 ) -> str:
@@ -50,6 +53,7 @@ def run_page(
         facts: The content of ``run.json``.
         summary: The content of ``summary.json``.
         embedded: The run's samples.
+        findings: Why it scores as it does.
         checks: A gate's checks; None where no gate was asked.
         policy: Name of the policy behind the checks.
     """
@@ -65,13 +69,14 @@ def run_page(
         "rows": [_row(metric, one, embedded, k) for k, (metric, one) in enumerate(metrics.items())],
         "findings": [
             (finding, embedded.counts[finding.key], _finding_filter(k, finding, list(metrics)))
-            for k, finding in enumerate(FINDINGS)
+            for k, finding in enumerate(CAUSES)
             if embedded.counts[finding.key]
         ],
         "groups": _groups(list(metrics), summary["groups"]),
         "metric_names": list(metrics),
         "checks": checks,
         "policy": policy,
+        "why": why(findings, embedded.index["ids"]),
         "trust": trust(facts, list(metrics), embedded.counts),
         "cost": cost(facts),
         "warnings": summary["warnings"],
@@ -79,7 +84,7 @@ def run_page(
     return render("run.html", content, embedded.index, embedded.blocks)
 
 
-def _finding_filter(place: int, finding: Finding, names: Sequence[str]) -> str:
+def _finding_filter(place: int, finding: Cause, names: Sequence[str]) -> str:
     if finding.metric in names:
         return filter_of(finding=place, sort=f"worst:{names.index(finding.metric)}")
     return filter_of(finding=place)

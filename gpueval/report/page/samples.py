@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from gpueval.diagnosis.causes import CAUSES, Kind, causes_of
 from gpueval.metrics import METRICS
 from gpueval.records import Sample, State
-from gpueval.report.page.findings import FINDINGS, Kind, found_in
 from gpueval.report.page.packing import pack_rows, short
 from gpueval.report.words import METRIC_WORDS, STATE_WORDS
 from gpueval.run_folder import read_scores
@@ -51,8 +51,8 @@ def embed(
     folders: Sequence[Path],
     metrics: Sequence[str],
     most: int = MOST,
-    kinds: Sequence[Kind] = FINDINGS,
-    mask: Callable[[Sample, Lines], int] = lambda sample, lines: found_in(sample, lines[0] or {}),
+    kinds: Sequence[Kind] = CAUSES,
+    mask: Callable[[Sample, Lines], int] = lambda sample, lines: causes_of(sample, lines[0] or {}),
 ) -> Embedded:
     """Read the samples of runs for a page; the samples of a further run are matched to the first one's by id.
 

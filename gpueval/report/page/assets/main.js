@@ -79,6 +79,7 @@ function bindForm() {
 }
 
 async function openFromAddress() {
+  if (!location.hash.startsWith("#sample=")) return;
   const named = new URLSearchParams(location.hash.slice(1)).get("sample");
   const row = named === null ? -1 : index.ids.indexOf(named);
   if (row < 0) return;
@@ -115,6 +116,7 @@ async function wake() {
   byId("browser").hidden = false;
   list = new SampleList(byId("list"), showSample);
   bindForm();
+  addEventListener("hashchange", openFromAddress);
   await apply({ ...EVERYTHING, sort: `${index.values.length > 1 ? "change" : "worst"}:0` }, false);
   if (location.hash.startsWith("#sample=")) await openFromAddress();
   else if (list.rows.length && matchMedia("(min-width: 60rem)").matches) await showSample(list.rows[0], false);

@@ -1,0 +1,138 @@
+"""Answers for the conditions of an ablation: from a model, from a server, or from the user's own function."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpueval.engines.base import Engine
+from gpueval.errors import EngineError, UsageError
+from gpueval.fingerprint import digest
+from gpueval.judge.store import Store
+from gpueval.records import Ask, Completion, Request, Sample, State
+
+Answerer = Callable[[str, Sequence[str]], str]
+"""The user's generator: question and documents in, answer out."""
+
+Progress = Callable[[str, int, int], None]
+
+WITH_DOCUMENTS = (
+    "Answer the question from the documents in one or two sentences. Say only what the documents say. If they do not "
+    'hold the answer, say "The documents do not say."'
+)
+WITHOUT_DOCUMENTS = (
+    'Answer the question in one or two sentences from what you know. If you do not know, say "I do not know."'
+)
+
+_KIND = "answer"
+
+
+def load_function(name: str) -> Answerer:
+    """Load ``module:function``; the working directory is looked in first, as ``python -m`` does.
+
+    Raises:
+        UsageError: There is no such module or function.
+    """
+    module, _, attribute = name.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        function: Answerer = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"--rag {name} cannot be loaded: {error}.", "Write module:function, or a model folder, or a server's URL."
+        ) from error
+    if not callable(function):
+        raise UsageError(f"--rag {name} is no function.")
+    return function
+
+
+def by_engine(
+    samples: Sequence[Sample], engine: Engine, store: Store, *, system: str, max_tokens: int, progress: Progress
+) -> list[Sample]:
+    """Return the samples with the engine's answers; those that the store holds are not asked again.
+
+    Args:
+        samples: Samples with contexts; none at all asks for what the model knows.
+        engine: The generator; greedy.
+        store: Where every answer is kept.
+        system: The system text where there are documents; without any it is :data:`WITHOUT_DOCUMENTS`.
+        max_tokens: Longest answer.
+        progress: Called with stage, done and total.
+    """
+    asks = {True: Ask(f"{_KIND}/documents", system), False: Ask(f"{_KIND}/closed", WITHOUT_DOCUMENTS)}
+    requests = []
+    for sample in samples:
+        ask = asks[bool(sample.contexts)]
+        parts = _parts(sample)
+        key = digest(
+            engine.fingerprint.encode(), ask.system.encode(), str(max_tokens).encode(), *(p.encode() for p in parts)
+        )
+        requests.append(Request(key, ask, parts, max_tokens))
+    replies = store.get([request.key for request in requests])
+    asked = list({request.key: request for request in requests if request.key not in replies}.values())
+    for done, completion in enumerate(engine.run(asked), start=1):
+        store.put(completion, _KIND)
+        replies[completion.key] = completion
+        progress("answers", done, len(asked))
+    return [
+        msgspec.structs.replace(sample, answer=_text(replies.get(request.key)))
+        for sample, request in zip(samples, requests, strict=True)
+    ]
+
+
+def by_function(
+    samples: Sequence[Sample], function: Answerer, name: str, store: Store, progress: Progress
+) -> list[Sample]:
+    """Return the samples with the function's answers, asked one after the other; those stored are not asked again.
+
+    Raises:
+        EngineError: The function raises, or returns no text; what it answered before is kept.
+    """
+    found = []
+    for done, sample in enumerate(samples, start=1):
+        texts = [passage.text for passage in sample.contexts or ()]
+        key = digest(name.encode(), (sample.question or "").encode(), *(text.encode() for text in texts))
+        kept = store.get([key]).get(key)
+        if kept is None:
+            try:
+                answer: Any = function(sample.question or "", texts)
+            except Exception as error:  # the user's own code: anything may come
+                raise EngineError(
+                    f"{name} failed on sample '{sample.id}': {type(error).__name__}: {error}",
+                    "Mend it and run the same command: what it answered is kept.",
+                ) from error
+            if not isinstance(answer, str):
+                raise EngineError(f"{name} returned {type(answer).__name__} for sample '{sample.id}', not a text.")
+            kept = Completion(key, answer)
+            store.put(kept, _KIND)
+        found.append(msgspec.structs.replace(sample, answer=kept.text))
+        progress("answers", done, len(samples))
+    return found
+
+
+def n_lost(samples: Sequence[Sample]) -> int:
+    """Count the samples that got no answer."""
+    return sum(sample.answer is None for sample in samples)
+
+
+def _parts(sample: Sample) -> tuple[str, ...]:
+    return tuple(_prompt(sample))
+
+
+def _prompt(sample: Sample) -> Iterator[str]:
+    for number, passage in enumerate(sample.contexts or (), start=1):
+        yield f"Document {number}:\n{passage.text}\n\n"
+    yield f"Question: {sample.question}"
+
+
+def _text(completion: Completion | None) -> str | None:
+    """Return an answer; a cut one counts, a failed one does not."""
+    if completion is None or (completion.failure and completion.failure != State.TRUNCATED):
+        return None
+    return completion.text.strip()
