@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from gpueval.diagnosis.ablation import Condition
 from gpueval.diagnosis.failures import says_it_all
 from gpueval.metrics import METRICS
 from gpueval.records import FAILURES, Sample, State
@@ -341,6 +342,13 @@ CAUSES: Sequence[Cause] = (
 """In the order in which they are looked for and shown."""
 
 
+def is_control(sample: Sample) -> bool:
+    """Tell whether a sample is one of an ablation's conditions that the system never sees."""
+    return "ablation_id" in sample.extra and sample.group != Condition.FULL
+
+
 def causes_of(sample: Sample, line: Line) -> int:
-    """Return the causes that hold for a sample, as a bit mask over :data:`CAUSES`."""
+    """Return the causes that hold for a sample, as a bit mask over :data:`CAUSES`; none for an ablation's controls."""
+    if is_control(sample):
+        return 0
     return sum(1 << k for k, cause in enumerate(CAUSES) if cause.holds(sample, line))

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpueval.diagnosis.causes import CAUSES, Area, Cause, Line, causes_of
+from gpueval.diagnosis.causes import CAUSES, Area, Cause, Line, causes_of, is_control
 from gpueval.diagnosis.failures import Failure, kind_of
 from gpueval.metrics import METRICS
 from gpueval.records import Sample
@@ -90,7 +90,7 @@ class Diagnosis:
     """What ails a run.
 
     Attributes:
-        n_samples: Samples of the run.
+        n_samples: Samples of the run; of an ablation those with the documents that were retrieved.
         named_from: Share of samples above which a cause is named.
         n_troubled: Samples with a cause in retrieval, documents or generation.
         findings: Causes that hold for any sample, in the order of :data:`~gpueval.diagnosis.causes.CAUSES`.
@@ -139,8 +139,10 @@ def diagnose(folder: Path, *, named_from: float = NAMED_FROM) -> Diagnosis:
     troubles = sum(1 << k for k, cause in enumerate(CAUSES) if cause.area != Area.JUDGE)
     given = set[str]()
     for sample, line in read_scores(folder, dict[str, Any]):
+        if is_control(sample):
+            continue
         mask = causes_of(sample, line)
-        group = sample.group
+        group = sample.extra.get("ablation_group", sample.group)
         n_samples += 1
         n_troubled += bool(mask & troubles)
         given |= _fields(sample)

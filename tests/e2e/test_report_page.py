@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gpueval
@@ -91,6 +92,50 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
         main(["compare", str(out / "before"), str(out / "after"), "--html", str(out / "c.html"), "--json"])
     assert not ended.value.code
     return out / "c.html"
+
+
+@pytest.fixture(scope="module")
+def reasons(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An ablation that was diagnosed against an earlier one: every part of the section on reasons."""
+    from gpueval.ablation.ablate import ablate
+    from gpueval.diagnosis.changes import changes
+    from gpueval.diagnosis.clusters import find_clusters
+    from gpueval.diagnosis.diagnose import diagnose
+    from gpueval.diagnosis.folder import Findings, keep
+    from gpueval.engines.scripted import Scripted
+    from gpueval.records import Completion
+    from gpueval.report.folder import write_run_reports
+
+    def judge(request: Any) -> Completion:
+        yes = 0.9 if all("red" in text for text in ("".join(request.parts[:-1]), request.parts[-1])) else 0.1
+        return Completion(request.key, value=0.1, labels=(yes, 1 - yes, 0.0))
+
+    class Alike:
+        def encode(self, texts: Any, kind: Any) -> Any:
+            turned = np.arange(len(texts))[:, None] % 2 + np.linspace(0, 0.1, len(texts))[:, None]
+            return np.hstack([np.cos(turned), np.sin(turned)]).astype(np.float32)
+
+    out, engine = tmp_path_factory.mktemp("reasons"), Scripted(judge, "reasons")
+    for name, last in (("before", "It is red."), ("after", "It is <i>blue</i>.")):
+        samples = [
+            Sample(
+                id=f"{k}/<b>",
+                question="Which?",
+                answer=last if k % 2 else "It is red.",
+                reference="It is red.",
+                contexts=(Passage("It is red.", f"d{k}"),),
+                relevant_ids=(f"d{k}",),
+                group=("a", "<b>")[k % 2],
+            )
+            for k in range(40)
+        ]
+        ablate(samples, judge=engine, embedder=engine, rag=lambda question, texts: "It is red.", out=out / name)
+    found = diagnose(out / "after")
+    clusters = find_clusters(found.claims, Alike())
+    assert clusters.clusters
+    keep(Findings(found, clusters, changes(out / "before", out / "after"), "before"), out / "after")
+    write_run_reports(out / "after")
+    return out / "after" / "report.html"
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +293,7 @@ def test_a_megabyte_is_cut_until_it_is_asked_for(page: Any) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
-@pytest.mark.parametrize("kind", ["run", "comparison", "retrieval"])
+@pytest.mark.parametrize("kind", ["run", "comparison", "retrieval", "reasons"])
 def test_axe_has_no_serious_finding(request: Any, browser: Any, kind: str, scheme: Any, width: int) -> None:
     path = request.getfixturevalue("folder") / "report.html" if kind == "run" else request.getfixturevalue(kind)
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
@@ -277,6 +322,19 @@ def test_a_retrieval_shows_curves_and_queries(browser: Any, retrieval: Path) -> 
         assert page.locator(".curves").count() == 2
         assert page.is_visible(".tradeoff svg")
         assert "<b>who</b>" in page.inner_text("#queries")
+
+
+def test_reasons_are_told_and_lead_to_their_samples(browser: Any, reasons: Path) -> None:
+    with opened(browser, reasons) as page:
+        told = page.inner_text("#why")
+        for words in ("Where answers are lost", "What changed since before", "Causes", "Failing claims", "Clusters of"):
+            assert words in told, words
+        assert "20 of 40 samples show a cause outside the judge. Most frequent: Claims without support (20)." in told
+        page.click("#why .causes a >> nth=1")
+        page.wait_for_selector("#detail .claim.no")
+        assert "It is <i>blue</i>." in page.inner_text("#detail .claim.no")
+        page.set_viewport_size({"width": 390, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_paper_gets_the_overview_and_the_open_sample(page: Any) -> None:
