@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from gpueval.ablation.generate import WITH_DOCUMENTS
 from gpueval.records import Passage, Sample
 
 FAULTS = ("none", "reworded", "cut", "noisy", "reversed", "embellish", "edited")
@@ -29,15 +28,14 @@ K = 5
 NOISE = 8.0
 """Length of the disturbance, where a question's vector has length 1."""
 
-REWORDED = (
-    "Reply to the question with one or two sentences. Use nothing but the documents. Where the answer is not in "
-    'them, reply "The documents do not say."'
-)
+PLAIN = "Answer the question from the documents in one sentence."
+REWORDED = "Reply to the question with a single sentence that rests on the documents."
 EMBELLISH = (
     "Answer the question for a shop's website in three friendly sentences. Add appealing details about design, "
     "comfort, awards and customers, also where the documents do not mention them."
 )
-_NOISES = 4
+NOISES = 2
+"""Disturbances of the noisy retriever that repetitions share."""
 _STEMS = [
     "Velmar",
     "Tondra",
@@ -119,7 +117,7 @@ class Product:
             "A red light shows that less than a tenth of the charge is left.",
             said["weight"],
             said["warranty"],
-            "Parts that wear out with use, such as seals and straps, are not part of it.",
+            "Receipts are kept for ten years, so that a copy can be had at any time.",
             said["repair"],
         ]
 
@@ -201,7 +199,7 @@ def build(fault: str, made: Sequence[Product], encoder: Any, seed: int) -> Pipel
     index.add(vectors)
     documents = {page.name: " ".join(page.sentences()) for page in pages}
     prompts = {"embellish": EMBELLISH, "reworded": REWORDED}
-    return Pipeline(fault, documents, chunks, index, prompts.get(fault, WITH_DOCUMENTS))
+    return Pipeline(fault, documents, chunks, index, prompts.get(fault, PLAIN))
 
 
 def retrieved(pipeline: Pipeline, made: Sequence[Product], encoder: Any, seed: int, noise: int = 0) -> list[Sample]:
@@ -237,4 +235,4 @@ def retrieved(pipeline: Pipeline, made: Sequence[Product], encoder: Any, seed: i
 
 def noise_of(seed: int) -> int:
     """Which of the few disturbances a repetition takes, so that their judgments are shared."""
-    return seed % _NOISES
+    return seed % NOISES

@@ -4,7 +4,7 @@ r"""Faults planted one at a time in a small real pipeline: does diagnosis or abl
         [--repetitions 20] [--out benchmarks/results/planted_faults.jsonl]
 
 The pipeline is :mod:`faulty_rag`; the judge's model also writes the answers. Every pipeline answers two questions per
-product and is judged once; a repetition draws some of the questions (and, of a noisy retriever, one of four
+product and is judged once; a repetition draws some of the questions (and, of a noisy retriever, one of two
 disturbances), so repetitions of one fault share judgments and are not independent runs of the judge. Each is asked:
 
 ``alone``    which cause ``gpueval diagnose RUN`` names first, in the run alone
@@ -26,12 +26,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from faulty_rag import FAULTS, build, noise_of, products, retrieved
+from faulty_rag import FAULTS, NOISES, PLAIN, build, noise_of, products, retrieved
 from result_rows import emit
 
 import gpueval
 from gpueval.ablation.ablate import ablate
-from gpueval.ablation.generate import WITH_DOCUMENTS
 from gpueval.diagnosis.changes import changes
 from gpueval.diagnosis.diagnose import diagnose
 from gpueval.engines import load_judge, start_embedder
@@ -69,9 +68,11 @@ def main() -> None:
         corpus.write_bytes(
             b"".join(msgspec.json.encode({"id": k, "text": v}) + b"\n" for k, v in pipeline.documents.items())
         )
-        for noise in range(4 if fault == "noisy" else 1):
+        for noise in range(NOISES if fault == "noisy" else 1):
             samples = retrieved(pipeline, made, encoder, SEED, noise)
             folder = given.work / f"pool-{fault}-{noise}"
+            if not folder.exists():  # the same questions of the same texts were answered and judged there
+                _seed(given.work / "pool-none-0", folder)
             whole = ablate(samples, out=folder, corpus=corpus, prompt=pipeline.prompt, metrics=METRICS, **models)
             pools[fault, noise] = samples
             shares = {str(name): round(one.share, 3) for name, one in whole.whole.right.items()}
@@ -113,9 +114,7 @@ def _repetition(
         pool, folder = given.work / f"pool-{name}-{number}", given.work / f"some-{name}"
         for target in (folder, given.work / f"run-{name}"):
             shutil.rmtree(target, ignore_errors=True)
-            target.mkdir()
-            for file in ("judgments.sqlite", "answers.sqlite"):
-                shutil.copy(pool / file, target / file)
+            _seed(pool, target)
         some = [sample for sample in pools[name, number] if sample.id in chosen]
         ablation = ablate(some, out=folder, corpus=_corpus(given.work, name), prompt=system, metrics=METRICS, **models)
         full = [
@@ -127,7 +126,7 @@ def _repetition(
         gpueval.evaluate(full, judge=models["judge"], embedder=models["embedder"], metrics=METRICS, out=run)
         return ablation, run
 
-    _, healthy = drawn("none", 0, WITH_DOCUMENTS)
+    _, healthy = drawn("none", 0, PLAIN)
     ablation, run = drawn(fault, noise, prompt)
     if fault == "none":  # another draw of the same pipeline: nothing differs but the questions' number
         healthy = run
@@ -140,6 +139,14 @@ def _repetition(
         "rose": next(iter(since.risen()), "none"),
         "ablate": ablation.whole.conclusions[0] if ablation.whole.conclusions else "none",
     }
+
+
+def _seed(pool: Path, folder: Path) -> None:
+    """Make a run folder that holds the replies of another one."""
+    folder.mkdir()
+    for file in ("judgments.sqlite", "answers.sqlite"):
+        if (pool / file).exists():
+            shutil.copy(pool / file, folder / file)
 
 
 def _behind(since: Any) -> str:

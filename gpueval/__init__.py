@@ -1,7 +1,7 @@
 """gpueval scores retrieval-augmented generation on your own hardware, offline.
 
-Public names: :func:`evaluate`, :func:`rescore`, :func:`calibrate`, :func:`rank`, :func:`retrieve`, :func:`size`,
-:class:`Result`, :class:`Sample`, :class:`Passage`, :class:`Metric`, :class:`GpuevalError`. They load on
+Public names: :func:`evaluate`, :func:`rescore`, :func:`ablate`, :func:`diagnose`, :func:`calibrate`, :func:`rank`,
+:func:`retrieve`, :func:`size`, :class:`Result`, :class:`Sample`, :class:`Passage`, :class:`Metric`, :class:`GpuevalError`. They load on
 first use; ``import gpueval`` itself is light.
 """
 
@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpueval.ablation.ablate import ablate
     from gpueval.calibration.run import calibrate_run as calibrate
+    from gpueval.diagnosis.diagnose import diagnose
     from gpueval.errors import GpuevalError
     from gpueval.metrics import Metric
     from gpueval.pipeline import evaluate, rescore
@@ -27,7 +29,9 @@ _PUBLIC = {
     "Passage": "gpueval.records:Passage",
     "Result": "gpueval.scoring:Result",
     "Sample": "gpueval.records:Sample",
+    "ablate": "gpueval.ablation.ablate:ablate",
     "calibrate": "gpueval.calibration.run:calibrate_run",
+    "diagnose": "gpueval.diagnosis.diagnose:diagnose",
     "evaluate": "gpueval.pipeline:evaluate",
     "rank": "gpueval.retrieval.rank:rank",
     "rescore": "gpueval.pipeline:rescore",
@@ -42,7 +46,9 @@ __all__ = [
     "Result",
     "Sample",
     "__version__",
+    "ablate",
     "calibrate",
+    "diagnose",
     "evaluate",
     "rank",
     "rescore",

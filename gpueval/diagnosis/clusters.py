@@ -91,8 +91,10 @@ def find_clusters(claims: Sequence[FailingClaim], encoder: Encoder, *, smallest:
     if len(some) < 2 * smallest:
         return Clusters((), len(some), len(claims) - len(some), len(some))
     vectors = encoder.encode([claim.text for claim in some], "query")
-    grouping = require("sklearn.cluster", "diagnose").HDBSCAN(min_cluster_size=smallest, min_samples=1, copy=True)
-    labels: NDArray[np.int64] = grouping.fit_predict(vectors)
+    method, given = require("sklearn.cluster", "diagnose").HDBSCAN, {"min_cluster_size": smallest, "min_samples": 1}
+    labels: NDArray[np.int64] = method(**given, copy=True).fit_predict(vectors)
+    if labels.max() < 0:  # it never takes all for one cluster unless it may
+        labels = method(**given, copy=True, allow_single_cluster=True).fit_predict(vectors)
     members = [np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1)]
     terms = _terms([[some[i].text for i in rows] for rows in members])
     found = [_cluster([some[i] for i in rows], vectors[rows], own) for rows, own in zip(members, terms, strict=True)]

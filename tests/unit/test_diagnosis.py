@@ -320,6 +320,7 @@ def test_failing_claims_are_clustered_and_labelled() -> None:
     assert {sample for _, sample in found.clusters[1].examples} <= {f"s{n}" for n in range(6, 10)}
     assert (found.n_claims, found.n_alone, found.n_left_out) == (10, 0, 0)
     assert find_clusters(made[:3], Topics()).clusters == ()
+    assert len(find_clusters(made[:6], Topics()).clusters) == 1  # all about one thing
 
 
 def test_a_new_run_drops_the_diagnosis_of_the_old_one(tmp_path, scripted) -> None:
