@@ -1,8 +1,8 @@
 """gpueval scores retrieval-augmented generation on your own hardware, offline.
 
 Public names: :func:`evaluate`, :func:`rescore`, :func:`ablate`, :func:`diagnose`, :func:`calibrate`, :func:`rank`,
-:func:`retrieve`, :func:`size`, :class:`Result`, :class:`Sample`, :class:`Passage`, :class:`Metric`, :class:`GpuevalError`. They load on
-first use; ``import gpueval`` itself is light.
+:func:`retrieve`, :func:`size`, :class:`Result`, :class:`Sample`, :class:`Passage`, :class:`Metric`,
+:class:`GpuevalError`. They load on first use; ``import gpueval`` itself is light.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,14 @@ import numpy as np
 
 from gpueval import engines
 from gpueval.ablation.conditions import matched, together, with_true_documents, without_documents
-from gpueval.ablation.generate import WITH_DOCUMENTS, Answerer, by_engine, by_function, load_function, n_lost
-from gpueval.config import is_server
+from gpueval.ablation.generate import WITH_DOCUMENTS, Answerer, Generator, Progress, answer, n_lost
 from gpueval.data.columns import Columns
 from gpueval.data.load import load
 from gpueval.decisions.scored import Scored, read_scored
 from gpueval.diagnosis.ablation import ENOUGH, MATTERS, Ablation, Condition, Floats, Reading, read
 from gpueval.engines.base import Embedder, Engine
 from gpueval.engines.text_encoder import TextEncoder
-from gpueval.errors import EngineError, UsageError
-from gpueval.judge.store import Store
+from gpueval.errors import UsageError
 from gpueval.metrics import choose
 from gpueval.pipeline import evaluate
 from gpueval.records import Passage, Sample
@@ -55,7 +52,7 @@ def ablate(
     matters: float = MATTERS,
     enough: float = ENOUGH,
     columns: Columns | None = None,
-    progress: Any = lambda stage, done, total: None,
+    progress: Progress = lambda stage, done, total: None,
     **settings: Any,
 ) -> Ablation:
     """Score a RAG system with its documents, with the true ones and without any, and say where answers are lost.
@@ -98,7 +95,7 @@ def ablate(
     given_closed = None if closed is None else matched(full, _samples(closed, mapping), str(closed))
     notes: list[str] = []
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder), ExitStack() as stack:
+    with locked(folder):
         if any(sample.contexts is None for sample in full):
             full = _retrieved(full, corpus, retriever or embedder, k, folder, progress)
             notes.append(f"full: {k} nearest texts of the corpus")
@@ -121,11 +118,10 @@ def ablate(
                 f"There are no answers for: {', '.join(lacking)}.",
                 "Give the generator with --rag (URL, model folder or module:function), or files with its answers.",
             )
-        if lacking:
-            assert rag is not None
-            some = {name: conditions[name] for name in lacking}
-            conditions |= _answered(some, rag, folder, stack, (prompt, max_tokens), rag_options, progress)
-            notes.append(f"answered by {_name(rag)}: {', '.join(lacking)}")
+        if lacking and rag is not None:
+            generator = Generator(rag, prompt, max_tokens, settings.get("engine"), rag_options or {})
+            conditions |= _answered({name: conditions[name] for name in lacking}, generator, folder, progress)
+            notes.append(f"answered by {generator.name}: {', '.join(lacking)}")
     for name, made in conditions.items():
         if lost := n_lost(made):
             notes.append(f"{name}: {lost:,} samples got no answer; the same command asks them again")
@@ -156,7 +152,7 @@ def _retrieved(
     retriever: str | TextEncoder | Embedder | None,
     k: int,
     folder: Path,
-    progress: Any,
+    progress: Progress,
 ) -> list[Sample]:
     """Return the samples with the nearest texts of the corpus as contexts, where they have none."""
     if corpus is None or not isinstance(retriever, str | TextEncoder):
@@ -181,44 +177,15 @@ def _retrieved(
 
 
 def _answered(
-    conditions: Mapping[Condition, Sequence[Sample]],
-    rag: str | Engine | Answerer,
-    folder: Path,
-    stack: ExitStack,
-    asking: tuple[str, int],
-    options: Mapping[str, Any] | None,
-    progress: Any,
+    conditions: Mapping[Condition, Sequence[Sample]], generator: Generator, folder: Path, progress: Progress
 ) -> dict[Condition, list[Sample]]:
     """Ask the generator for the answers that are not given, all conditions at once."""
-    open_ = [(name, k) for name, some in conditions.items() for k, one in enumerate(some) if one.answer is None]
-    asked = [conditions[name][k] for name, k in open_]
-    store = stack.enter_context(Store(folder / "answers.sqlite"))
-    if isinstance(rag, str) and _is_function(rag):
-        answered = by_function(asked, load_function(rag), rag, store, progress)
-    elif callable(rag):
-        answered = by_function(asked, rag, _name(rag), store, progress)
-    else:
-        engine = rag
-        if isinstance(engine, str):
-            engine = engines.start(engine, options=dict(options or {}), log=folder / "engine.log")
-            stack.callback(engine.close)
-        answered = by_engine(asked, engine, store, system=asking[0], max_tokens=asking[1], progress=progress)
-    if n_lost(answered) == len(answered):
-        raise EngineError(f"{_name(rag)} answered none of {len(answered):,} questions.", f"See {folder}/engine.log.")
+    places = [(name, k) for name, some in conditions.items() for k, one in enumerate(some) if one.answer is None]
+    answered = answer([conditions[name][k] for name, k in places], generator, folder, progress)
     found = {name: list(some) for name, some in conditions.items()}
-    for (name, k), sample in zip(open_, answered, strict=True):
+    for (name, k), sample in zip(places, answered, strict=True):
         found[name][k] = sample
     return found
-
-
-def _is_function(rag: str) -> bool:
-    return ":" in rag and not is_server(rag) and not rag.startswith("scripted:") and not Path(rag).exists()
-
-
-def _name(rag: str | Engine | Answerer) -> str:
-    if isinstance(rag, str):
-        return rag
-    return str(getattr(rag, "__qualname__", None) or rag.facts().get("model") or rag.facts().get("engine"))  # type: ignore[union-attr]
 
 
 def _read(

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from gpueval import engines
+from gpueval.config import is_server
 from gpueval.engines.base import Engine
-from gpueval.errors import EngineError, UsageError
-from gpueval.fingerprint import digest
+from gpueval.errors import DataError, EngineError, UsageError
+from gpueval.fingerprint import digest, text_digest
 from gpueval.judge.store import Store
+from gpueval.metrics.base import is_blank
 from gpueval.records import Ask, Completion, Request, Sample, State
 
 Answerer = Callable[[str, Sequence[str]], str]
@@ -30,6 +35,74 @@ WITHOUT_DOCUMENTS = (
 )
 
 _KIND = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """Who answers, and how it is asked.
+
+    Attributes:
+        rag: Model folder, server URL, ``module:function``, an engine, or a function of question and documents.
+        prompt: System text where there are documents; without any it is :data:`WITHOUT_DOCUMENTS`.
+        max_tokens: Longest answer.
+        engine: For a model folder, ``vllm`` or ``transformers``.
+        options: Arguments of the engine.
+    """
+
+    rag: str | Engine | Answerer
+    prompt: str = WITH_DOCUMENTS
+    max_tokens: int = 256
+    engine: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """For people; also identifies a function."""
+        if isinstance(self.rag, str):
+            return self.rag
+        if callable(self.rag):
+            return str(getattr(self.rag, "__qualname__", type(self.rag).__qualname__))
+        return str(self.rag.facts().get("model") or self.rag.facts().get("engine"))
+
+
+def answer(samples: Sequence[Sample], generator: Generator, folder: Path, progress: Progress) -> list[Sample]:
+    """Return the samples with the generator's answers; an answer that could not be had stays None.
+
+    Args:
+        samples: Samples with contexts; none at all asks for what the model knows.
+        generator: Who answers.
+        folder: Every answer is kept here (``answers.sqlite``) and not asked again.
+        progress: Called with stage, done and total.
+
+    Raises:
+        UsageError: The generator's name fits nothing.
+        DataError: A sample has no question.
+        EngineError: It answers nothing at all, or a function fails.
+    """
+    for sample in samples:
+        if is_blank(sample.question):
+            raise DataError(f"sample '{sample.id}' has none", file="samples", field="question")
+    rag = generator.rag
+    if isinstance(rag, str) and _is_function(rag):
+        rag = load_function(rag)
+    with Store(folder / "answers.sqlite") as store, ExitStack() as stack:
+        if callable(rag):
+            answered = _by_function(samples, rag, generator.name, store, progress)
+        else:
+            if isinstance(rag, str):
+                log = folder / "engine.log"
+                rag = engines.start(rag, engine=generator.engine, options=dict(generator.options), log=log)
+                stack.callback(rag.close)
+            answered = _by_engine(samples, rag, generator, store, progress)
+    if n_lost(answered) == len(answered):
+        raise EngineError(
+            f"{generator.name} answered none of {len(answered):,} questions.", f"See {folder}/engine.log."
+        )
+    return answered
+
+
+def _is_function(rag: str) -> bool:
+    return ":" in rag and not is_server(rag) and not rag.startswith("scripted:") and not Path(rag).exists()
 
 
 def load_function(name: str) -> Answerer:
@@ -52,28 +125,16 @@ def load_function(name: str) -> Answerer:
     return function
 
 
-def by_engine(
-    samples: Sequence[Sample], engine: Engine, store: Store, *, system: str, max_tokens: int, progress: Progress
+def _by_engine(
+    samples: Sequence[Sample], engine: Engine, generator: Generator, store: Store, progress: Progress
 ) -> list[Sample]:
-    """Return the samples with the engine's answers; those that the store holds are not asked again.
-
-    Args:
-        samples: Samples with contexts; none at all asks for what the model knows.
-        engine: The generator; greedy.
-        store: Where every answer is kept.
-        system: The system text where there are documents; without any it is :data:`WITHOUT_DOCUMENTS`.
-        max_tokens: Longest answer.
-        progress: Called with stage, done and total.
-    """
-    asks = {True: Ask(f"{_KIND}/documents", system), False: Ask(f"{_KIND}/closed", WITHOUT_DOCUMENTS)}
+    asks = {True: Ask(f"{_KIND}/documents", generator.prompt), False: Ask(f"{_KIND}/closed", WITHOUT_DOCUMENTS)}
     requests = []
     for sample in samples:
         ask = asks[bool(sample.contexts)]
         parts = _parts(sample)
-        key = digest(
-            engine.fingerprint.encode(), ask.system.encode(), str(max_tokens).encode(), *(p.encode() for p in parts)
-        )
-        requests.append(Request(key, ask, parts, max_tokens))
+        key = _key(engine.fingerprint, ask.system, str(generator.max_tokens), *parts)
+        requests.append(Request(key, ask, parts, generator.max_tokens))
     replies = store.get([request.key for request in requests])
     asked = list({request.key: request for request in requests if request.key not in replies}.values())
     for done, completion in enumerate(engine.run(asked), start=1):
@@ -86,7 +147,7 @@ def by_engine(
     ]
 
 
-def by_function(
+def _by_function(
     samples: Sequence[Sample], function: Answerer, name: str, store: Store, progress: Progress
 ) -> list[Sample]:
     """Return the samples with the function's answers, asked one after the other; those stored are not asked again.
@@ -97,7 +158,7 @@ def by_function(
     found = []
     for done, sample in enumerate(samples, start=1):
         texts = [passage.text for passage in sample.contexts or ()]
-        key = digest(name.encode(), (sample.question or "").encode(), *(text.encode() for text in texts))
+        key = _key(name, sample.question or "", *texts)
         kept = store.get([key]).get(key)
         if kept is None:
             try:
@@ -119,6 +180,10 @@ def by_function(
 def n_lost(samples: Sequence[Sample]) -> int:
     """Count the samples that got no answer."""
     return sum(sample.answer is None for sample in samples)
+
+
+def _key(*texts: str) -> bytes:
+    return digest(*map(text_digest, texts))
 
 
 def _parts(sample: Sample) -> tuple[str, ...]:

@@ -86,13 +86,13 @@ class TransformersLocal:
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Answer in batches of similar length."""
         prompts = [(self._tokens.prompt(request), request) for request in requests]
-        order = sorted(range(len(prompts)), key=lambda i: (bool(prompts[i][1].ask.schema), len(prompts[i][0])))
+        order = sorted(range(len(prompts)), key=lambda i: (not prompts[i][1].ask.labels, len(prompts[i][0])))
         batch: list[int] = []
         for i in [*order, -1]:
             full = batch and (
                 i < 0
                 or (len(batch) + 1) * len(prompts[i][0]) > _BATCH_TOKENS
-                or bool(prompts[i][1].ask.schema) != bool(prompts[batch[0]][1].ask.schema)
+                or bool(prompts[i][1].ask.labels) != bool(prompts[batch[0]][1].ask.labels)
             )
             if full:
                 yield from self._answer([prompts[j] for j in batch])
@@ -112,7 +112,7 @@ class TransformersLocal:
         padded = torch.tensor([[self._pad] * (width - len(ids)) + ids for ids, _ in fitting], device=self._device)
         mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids, _ in fitting], device=self._device)
         with torch.inference_mode():
-            if fitting[0][1].ask.schema:
+            if not fitting[0][1].ask.labels:
                 yield from self._generate(fitting, padded, mask)
                 return
             positions = (mask.cumsum(-1) - 1).clamp(min=0)
