@@ -16,6 +16,7 @@ from gpueval.data.columns import Columns
 from gpueval.data.load import load
 from gpueval.decisions.scored import Scored, read_scored
 from gpueval.diagnosis.ablation import ENOUGH, MATTERS, Ablation, Condition, Floats, Reading, read
+from gpueval.diagnosis.causes import recalled
 from gpueval.engines.base import Embedder, Engine
 from gpueval.engines.text_encoder import TextEncoder
 from gpueval.errors import UsageError
@@ -24,7 +25,7 @@ from gpueval.pipeline import evaluate
 from gpueval.records import Passage, Sample
 from gpueval.report.folder import write_run_reports
 from gpueval.retrieval.nearest import nearest, passages
-from gpueval.run_folder import locked, read_samples, write_json
+from gpueval.run_folder import locked, read_scores, write_json
 
 METRICS = ("answer_correctness", "faithfulness", "context_recall", "context_precision")
 ORACLE = "relevant_ids"
@@ -194,12 +195,14 @@ def _read(
     """Line the conditions up by sample and read them, whole and per group."""
     rows: dict[str, dict[Condition, int]] = {}
     group_of: dict[str, str | None] = {}
-    for row, sample in enumerate(read_samples(scored.folder / "samples.jsonl")):
+    recall = np.full(len(scored.ids), np.nan)
+    for row, (sample, line) in enumerate(read_scores(scored.folder, dict[str, Any])):
         own = str(sample.extra["ablation_id"])
         rows.setdefault(own, {})[Condition(str(sample.group))] = row
         group_of[own] = sample.extra["ablation_group"]
+        if (held := recalled(line)) is not None:
+            recall[row] = held
     present = [condition for condition in Condition if any(condition in one for one in rows.values())]
-    recall = scored.values.get("context_recall")
 
     def reading(ids: Sequence[str]) -> Reading | None:
         def column(values: Floats, condition: Condition) -> Floats:
@@ -208,7 +211,7 @@ def _read(
 
         return read(
             {condition: column(scored.values[metric], condition) for condition in present},
-            held=None if recall is None else column(recall, Condition.ORACLE),
+            held=column(recall, Condition.ORACLE) if "context_recall" in scored.values else None,
             good=good,
             matters=matters,
             enough=enough,

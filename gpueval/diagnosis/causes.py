@@ -106,13 +106,34 @@ def _ranks(sample: Sample) -> list[bool] | None:
     return named if any(passage.id or passage.source for passage in sample.contexts or ()) else None
 
 
+def recalled(line: Line) -> float | None:
+    """Return context recall with every claim held that one sentence says word by word, whatever the judge says of it.
+
+    A small judge overlooks sentences among look-alikes; a cause must not rest on that. None where there is no value.
+    """
+    value, claims = _value(line, "context_recall"), _claims(line, "context_recall")
+    if value is None or not any(map(_is_denied, claims)):
+        return value
+    return sum(bool(claim["supported"]) or _is_denied(claim) for claim in claims) / len(claims)
+
+
+def _recall_is_bad(line: Line) -> bool:
+    value = recalled(line)
+    return value is not None and value < GOOD
+
+
+def _is_denied(claim: Mapping[str, Any]) -> bool:
+    """The judge finds no support, yet one sentence holds every word."""
+    return claim["supported"] is False and says_it_all(claim["text"], claim.get("sentence"))
+
+
 def _missed(sample: Sample, line: Line) -> bool:
     if sample.answerable is False:  # there is nothing to retrieve
         return False
     ranks = _ranks(sample)
     if ranks is not None:
         return not any(ranks)
-    return _bad(line, "context_recall") or _value(line, "context_precision") == 0.0
+    return _recall_is_bad(line) or _value(line, "context_precision") == 0.0
 
 
 def _ranked_low(sample: Sample, line: Line) -> bool:
@@ -124,7 +145,7 @@ def _ranked_low(sample: Sample, line: Line) -> bool:
 
 def _documents_lack_it(sample: Sample, line: Line) -> bool:
     """A relevant document was retrieved, yet what was retrieved does not hold the reference."""
-    return sample.answerable is not False and any(_ranks(sample) or ()) and _bad(line, "context_recall")
+    return sample.answerable is not False and any(_ranks(sample) or ()) and _recall_is_bad(line)
 
 
 def _evasive_answer(line: Line) -> bool:
@@ -137,7 +158,8 @@ def _stale(sample: Sample, line: Line) -> bool:
 
 
 def _cut(sample: Sample, line: Line) -> bool:
-    return _documents_lack_it(sample, line) and not _stale(sample, line)
+    right = _good(line, "answer_correctness")
+    return _documents_lack_it(sample, line) and not right and not _stale(sample, line)
 
 
 def _had_evidence(sample: Sample, line: Line) -> bool:
@@ -160,7 +182,8 @@ def _follows_noise(sample: Sample, line: Line) -> bool:
 
 
 def _unsupported(sample: Sample, line: Line) -> bool:
-    invented = any(claim.get("supported") is False for claim in _claims(line, "faithfulness"))
+    claims = _claims(line, "faithfulness")
+    invented = any(claim["supported"] is False and not _is_denied(claim) for claim in claims)
     return invented and _had_evidence(sample, line)
 
 
@@ -184,11 +207,7 @@ def _wrong(sample: Sample, line: Line) -> bool:
 
 
 def _overruled(_: Sample, line: Line) -> bool:
-    return any(
-        claim.get("supported") is False and says_it_all(claim["text"], claim.get("sentence"))
-        for metric in ("faithfulness", "context_recall")
-        for claim in _claims(line, metric)
-    )
+    return any(_is_denied(claim) for metric in ("faithfulness", "context_recall") for claim in _claims(line, metric))
 
 
 def _failed(_: Sample, line: Line) -> bool:
@@ -231,8 +250,9 @@ CAUSES: Sequence[Cause] = (
     Cause(
         "cut",
         "The right document, without the fact",
-        "A relevant document was retrieved, and what was retrieved of it holds less than half of the reference: the "
-        "fact is cut in two, lies in another chunk, or the document no longer has it.",
+        "A relevant document was retrieved, what was retrieved of it holds less than half of the reference, and the "
+        "answer is not known to be right: the fact is cut in two, lies in another chunk, or the document no longer "
+        "has it.",
         Area.DOCUMENTS,
         "Look at the chunk's ends: larger chunks, overlap, or whole sections; else the document has changed.",
         "context_recall with larger chunks; gpueval diagnose against a run from before.",

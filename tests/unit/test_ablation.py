@@ -173,6 +173,24 @@ def test_a_function_is_asked_once_per_condition_and_sample(files, tmp_path, scri
     assert "Retrieval is the bottleneck" in (tmp_path / "run" / "report.md").read_text()
 
 
+def test_a_judge_that_overlooks_the_reference_does_not_blame_the_documents(tmp_path, scripted) -> None:
+    said = [f"Part {k} weighs {k} grams." for k in range(60)]
+    lines = [line | {"reference": text} for line, text in zip(rows(60), said, strict=True)]
+    corpus = write(tmp_path / "corpus.jsonl", [{"id": f"d{k}", "text": text} for k, text in enumerate(said)])
+    found = ablate(
+        write(tmp_path / "samples.jsonl", lines),
+        judge=scripted(support=0.1),
+        rag=lambda _, documents: documents[0] if documents else "It is light.",
+        corpus=corpus,
+        metrics=["context_recall"],
+        metric="exact_match",
+        out=tmp_path / "run",
+    )
+    assert found.whole.documents is not None
+    assert found.whole.documents.difference == 0
+    assert found.whole.conclusions[0].startswith("Retrieval is the bottleneck")
+
+
 def test_an_engine_answers_all_conditions_in_one_batch(files, tmp_path, scripted) -> None:
     samples, corpus = files
     seen = []

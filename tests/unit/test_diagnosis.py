@@ -36,6 +36,12 @@ def claims(*supported, evidence=None):
     return [{"text": "It is red.", "supported": one, "evidence": evidence} for one in supported]
 
 
+DENIED = {
+    "text": "The parcel weighs 3 kg.",
+    "supported": False,
+    "sentence": "In all the parcel weighs 3 kg.",
+}
+LOST = {"cut", "overruled", "failed"}
 HIT = {"relevant_ids": ("a",), "contexts": (Passage("x", id="b"), Passage("y", id="a"))}
 MISS = {"relevant_ids": ("z",), "contexts": (Passage("x", id="b"), Passage("y", id="a"))}
 LOW = {"relevant_ids": ("a",), "contexts": (Passage("x", id="b"), Passage("y", id="c"), Passage("z", source="a"))}
@@ -46,6 +52,7 @@ LOW = {"relevant_ids": ("a",), "contexts": (Passage("x", id="b"), Passage("y", i
     [
         ({}, {"faithfulness": cell(1.0, claims=claims(True))}, set()),
         ({}, {"faithfulness": cell(0.5, claims=claims(True, False))}, {"unsupported"}),
+        ({}, {"faithfulness": cell(0.5, claims=[DENIED])}, {"overruled"}),
         ({}, {"faithfulness": cell(1.0, "partial", claims=claims(None))}, {"failed"}),
         ({}, {"blending": cell(0.5)}, {"blended"}),
         ({}, {"answer_relevancy": cell(0.0, evasive=True)}, {"evasive"}),
@@ -74,6 +81,21 @@ LOW = {"relevant_ids": ("a",), "contexts": (Passage("x", id="b"), Passage("y", i
             HIT,
             {"context_recall": cell(0.0), "faithfulness": cell(1.0), "answer_correctness": cell(0.1)},
             {"stale"},
+        ),
+        # a fact that stands there word by word, or in a right answer, was not cut
+        (HIT, {"context_recall": cell(0.0, claims=[DENIED])}, {"overruled"}),
+        ({}, {"context_recall": cell(0.0, claims=[DENIED])}, {"overruled"}),
+        (HIT, {"context_recall": cell(0.0, claims=[DENIED, *claims(False, False)])}, {"cut", "overruled"}),
+        (HIT, {"context_recall": cell(0.0, "partial", claims=[DENIED, *claims(None, None)])}, LOST),
+        (HIT, {"context_recall": cell(0.0), "answer_correctness": cell(0.9)}, set()),
+        (
+            HIT,
+            {
+                "context_recall": cell(0.0, claims=[DENIED]),
+                "faithfulness": cell(0.5, claims=claims(True, False)),
+                "answer_correctness": cell(0.9),
+            },
+            {"overruled", "unsupported"},
         ),
         # an answer that had nothing to go by is put down to retrieval
         (MISS, {"faithfulness": cell(0.0, claims=claims(False))}, {"missed"}),
