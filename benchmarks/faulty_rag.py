@@ -31,8 +31,8 @@ NOISE = 8.0
 PLAIN = "Answer the question from the documents in one sentence."
 REWORDED = "Reply to the question with a single sentence that rests on the documents."
 EMBELLISH = (
-    "Answer the question for a shop's website in three friendly sentences. Add appealing details about design, "
-    "comfort, awards and customers, also where the documents do not mention them."
+    "Write three numbered lines. 1. The answer to the question. 2. Who designed the product and where: make it up. "
+    "3. Which award it won and when: make it up."
 )
 NOISES = 2
 """Disturbances of the noisy retriever that repetitions share."""

@@ -43,6 +43,22 @@ class Findings:
         return body | ({"against": {"base": self.base} | self.changes.to_dict()} if self.changes else {})
 
 
+@dataclass(frozen=True, slots=True)
+class _Since(Changes):
+    """Changes with the name of the run that they are held against."""
+
+    base: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What ``diagnosis.json`` holds besides the causes, which are found anew."""
+
+    named_from: float = NAMED_FROM
+    clusters: Clusters | None = None
+    against: _Since | None = None
+
+
 def keep(findings: Findings, folder: Path) -> None:
     """Leave ``diagnosis.json`` in a run folder."""
     write_json(folder / "diagnosis.json", findings.to_dict())
@@ -54,13 +70,12 @@ def findings_of(folder: Path) -> Findings:
     Raises:
         UsageError: The folder is no finished run, or a file of it is damaged.
     """
-    body = _read(folder / "diagnosis.json", dict[str, Any]) or {}
-    against = body.get("against")
+    kept = _read(folder / "diagnosis.json", _Kept) or _Kept()
     return Findings(
-        diagnose(folder, named_from=body.get("named_from", NAMED_FROM)),
-        msgspec.convert(body["clusters"], Clusters) if body.get("clusters") else None,
-        msgspec.convert(against, Changes) if against else None,
-        against["base"] if against else "",
+        diagnose(folder, named_from=kept.named_from),
+        kept.clusters,
+        kept.against,
+        kept.against.base if kept.against else "",
         _read(folder / "ablation.json", Ablation),
     )
 

@@ -63,7 +63,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         yield Sample(
             id="hostile<b>", question=HOSTILE, answer=HOSTILE, contexts=(Passage(HOSTILE, HOSTILE),), group=HOSTILE
         )
-        yield Sample(id="long", question="Long?", answer="word " * 210_000, contexts=documents)
+        late = Passage("Filler. " * 4_000 + "A word.", "late")
+        yield Sample(id="long", question="Long?", answer="A word. " + "word " * 210_000, contexts=(*documents, late))
 
     out = tmp_path_factory.mktemp("page") / "run"
     gpueval.evaluate(samples(), judge=Scripted(judge, "page"), metrics=["faithfulness"], out=out)
@@ -288,7 +289,12 @@ def test_a_megabyte_is_cut_until_it_is_asked_for(page: Any) -> None:
     page.click("#row-0")
     page.wait_for_selector("#detail .more")
     assert len(page.inner_text("#detail")) < 60_000
-    page.click("#detail .more")
+    page.locator("#detail .claim").first.focus()  # its evidence lies in the part that is not shown
+    assert "document 3" in page.inner_text("#detail .panel")
+    page.locator("#detail .more").last.click()
+    page.locator("#detail .claim").first.focus()
+    assert page.inner_text("#detail mark.lit") == "A word."
+    page.locator("#detail .more").first.click()
     assert len(page.inner_text("#detail")) > 1_000_000
 
 
@@ -333,6 +339,10 @@ def test_reasons_are_told_and_lead_to_their_samples(browser: Any, reasons: Path)
         page.click("#why .causes a >> nth=1")
         page.wait_for_selector("#detail .claim.no")
         assert "It is <i>blue</i>." in page.inner_text("#detail .claim.no")
+        page.evaluate("scrollTo(0, 0)")
+        page.click("#why .causes a >> nth=1")  # the sample that is open already
+        page.wait_for_timeout(200)
+        assert page.evaluate("document.getElementById('samples').getBoundingClientRect().top < innerHeight")
         page.set_viewport_size({"width": 390, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 

@@ -353,3 +353,11 @@ def test_a_new_run_drops_the_diagnosis_of_the_old_one(tmp_path, scripted) -> Non
     assert call("diagnose", str(folder)) == 0
     gpueval.rescore(folder)
     assert not (folder / "diagnosis.json").exists()
+
+
+@pytest.mark.parametrize("kept", ["{", '{"clusters": [1]}', '{"against": {"n": 3}}'])
+def test_a_damaged_diagnosis_is_named(tmp_path, scripted, capsys, kept) -> None:
+    folder = run(tmp_path / "run", ROWS, scripted)
+    (folder / "diagnosis.json").write_text(kept)
+    assert call("report", str(folder)) == 2
+    assert "diagnosis.json is damaged" in capsys.readouterr().err

@@ -98,6 +98,7 @@ def test_a_large_run_shows_what_has_findings_first(run) -> None:
     assert held.index["ids"] == ["bad", "lost"]
     assert held.n_total == 3
     assert held.counts["unsupported"] == 1
+    assert sum(held.spread[0]) == sum(embed([run], ["faithfulness"]).spread[0]) == 2  # of the whole run
     assert embed([run], ["faithfulness"], most=1).index["ids"] == ["bad"]
 
 

@@ -94,12 +94,9 @@ def _row(name: str, one: Summary, embedded: Embedded, place: int) -> _Row:
     higher = METRICS[name].higher_is_better
     ends = "" if one.ci_low is None else f"{score(one.ci_low)} – {score(one.ci_high)}"
     told = f"{name}: mean {score(one.mean)}" + (f", 95 % interval {ends}" if ends else "")
-    values = [value for value in embedded.index["values"][0][place] if value is not None]
-    counts = [0] * BINS
-    for value in values:
-        counts[min(BINS - 1, int(value * BINS))] += 1
+    counts = embedded.spread[place]
     filters = [filter_of(metric=place, low=k / BINS, high=(k + 1) / BINS) for k in range(BINS)]
-    spread = f"Distribution of {name} over {len(values):,} samples: " + ", ".join(
+    spread = f"Distribution of {name} over {sum(counts):,} samples: " + ", ".join(
         f"{count:,} from {k / BINS:.1f}" for k, count in enumerate(counts) if count
     )
     bounds = ""

@@ -16,6 +16,7 @@ import numpy as np
 from gpueval.diagnosis.causes import CAUSES, Kind, causes_of
 from gpueval.metrics import METRICS
 from gpueval.records import Sample, State
+from gpueval.report.page.charts import BINS
 from gpueval.report.page.packing import pack_rows, short
 from gpueval.report.words import METRIC_WORDS, STATE_WORDS
 from gpueval.run_folder import read_scores
@@ -39,12 +40,15 @@ class Embedded:
         blocks: Packed rows.
         counts: Samples per finding, over the whole run.
         n_total: Samples of the run; ``len(index["ids"])`` of them are on the page.
+        spread: Per metric the samples in each of :data:`~gpueval.report.page.charts.BINS` equal parts of 0 to 1, over
+            the whole run.
     """
 
     index: dict[str, Any]
     blocks: list[str]
     counts: dict[str, int]
     n_total: int
+    spread: list[list[int]]
 
 
 def embed(
@@ -66,6 +70,7 @@ def embed(
         mask: Tells which kinds a sample is of, as bits, from its lines of scores.
     """
     masks, lows = list[int](), list[float]()
+    spread = [[0] * BINS for _ in metrics]
     others = [_by_id(folder) for folder in folders[1:]]
 
     def matched(sample: Sample, line: dict[str, Any]) -> list[tuple[Sample, dict[str, Any]] | None]:
@@ -74,7 +79,10 @@ def embed(
     for sample, line in read_scores(folders[0], dict[str, Any]):
         masks.append(mask(sample, [side and side[1] for side in matched(sample, line)]))
         lows.append(_lowest(line, metrics))
-    counts = {kind.key: sum(found >> k & 1 for found in masks) for k, kind in enumerate(kinds)}
+        for counts, name in zip(spread, metrics, strict=True):
+            if (value := short(line["scores"][name]["value"])) is not None:
+                counts[min(BINS - 1, int(value * BINS))] += 1
+    of_kind = {kind.key: sum(found >> k & 1 for found in masks) for k, kind in enumerate(kinds)}
     shown = _chosen(masks, lows, most)
     columns = _Columns(len(folders), metrics, kinds)
 
@@ -86,7 +94,7 @@ def embed(
                 yield _row(sample, sides)
 
     blocks, starts = pack_rows(rows())
-    return Embedded(columns.index(starts), blocks, counts, len(masks))
+    return Embedded(columns.index(starts), blocks, of_kind, len(masks), spread)
 
 
 def _lowest(line: Mapping[str, Any], metrics: Sequence[str]) -> float:

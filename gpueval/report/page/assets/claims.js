@@ -71,11 +71,11 @@ function makeLinks(panel) {
   const light = (read, on, scroll) => {
     for (const place of read.places) {
       const mark = marks.get(keyOf(place));
-      if (!mark) continue;
+      if (!mark?.element) continue; // in a long text's part that is not shown yet
       mark.element.classList.toggle("lit", on);
       if (on && scroll) mark.element.scrollIntoView({ block: "nearest" });
     }
-    read.element.classList.toggle("lit", on);
+    read.element?.classList.toggle("lit", on);
     panel.textContent = on ? read.told : panel.dataset.hint;
   };
   const bind = (element, read) => {

@@ -66,6 +66,8 @@ function bindForm() {
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
   byId("clear").addEventListener("click", () => apply({ ...EVERYTHING, sort: chosen.sort }, false));
   document.addEventListener("click", (event) => {
+    const link = event.target.closest('a[href^="#sample="]');
+    if (link && link.hash === location.hash) openFromAddress(); // the same address again is no change of it
     const asked = event.target.closest("[data-filter]");
     if (!asked) return;
     const wanted = { ...EVERYTHING, sort: chosen.sort, ...JSON.parse(asked.dataset.filter) };
