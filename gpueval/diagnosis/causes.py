@@ -127,6 +127,13 @@ def _is_denied(claim: Mapping[str, Any]) -> bool:
     return claim["supported"] is False and says_it_all(claim["text"], claim.get("sentence"))
 
 
+def _follow_from_reference(line: Line) -> frozenset[str]:
+    """Claims that follow from the reference where the documents hold all of that: they hold these, too."""
+    if recalled(line) != 1.0:
+        return frozenset()
+    return frozenset(claim["text"] for claim in _claims(line, "answer_correctness") if claim["supported"])
+
+
 def _missed(sample: Sample, line: Line) -> bool:
     if sample.answerable is False:  # there is nothing to retrieve
         return False
@@ -182,8 +189,11 @@ def _follows_noise(sample: Sample, line: Line) -> bool:
 
 
 def _unsupported(sample: Sample, line: Line) -> bool:
-    claims = _claims(line, "faithfulness")
-    invented = any(claim["supported"] is False and not _is_denied(claim) for claim in claims)
+    follows = _follow_from_reference(line)
+    invented = any(
+        claim["supported"] is False and not _is_denied(claim) and claim["text"] not in follows
+        for claim in _claims(line, "faithfulness")
+    )
     return invented and _had_evidence(sample, line)
 
 
@@ -207,6 +217,9 @@ def _wrong(sample: Sample, line: Line) -> bool:
 
 
 def _overruled(_: Sample, line: Line) -> bool:
+    follows = _follow_from_reference(line)
+    if any(claim["supported"] is False and claim["text"] in follows for claim in _claims(line, "faithfulness")):
+        return True
     return any(_is_denied(claim) for metric in ("faithfulness", "context_recall") for claim in _claims(line, metric))
 
 
@@ -343,7 +356,8 @@ CAUSES: Sequence[Cause] = (
     Cause(
         "overruled",
         "Judge against the words",
-        "One sentence holds every word of a claim, and the judge finds it unsupported.",
+        "The judge finds a claim unsupported although one sentence holds every word of it, or although it follows from "
+        "the reference and the documents hold that.",
         Area.JUDGE,
         "Read these first: where the judge is wrong, take a larger one or calibrate it.",
         "gpueval calibrate with labels of these samples among them.",

@@ -62,6 +62,24 @@ LOW = {"relevant_ids": ("a",), "contexts": (Passage("x", id="b"), Passage("y", i
         ({}, {"faithfulness": cell(1.0), "answer_correctness": cell(0.2)}, {"wrong"}),
         ({}, {"faithfulness": cell(0.2), "answer_correctness": cell(0.2)}, set()),
         ({}, {"faithfulness": cell(None, "timeout")}, {"failed"}),
+        (
+            {},
+            {
+                "faithfulness": cell(0.5, claims=claims(True, False)),
+                "answer_correctness": cell(0.9, claims=claims(True)),
+                "context_recall": cell(1.0, claims=claims(True)),
+            },
+            {"overruled"},
+        ),
+        (
+            {},
+            {
+                "faithfulness": cell(0.5, claims=claims(True, False)),
+                "answer_correctness": cell(0.9, claims=claims(True)),
+                "context_recall": cell(0.5, claims=claims(True, False)),
+            },
+            {"unsupported"},
+        ),
         # what was retrieved
         ({}, {"context_recall": cell(0.2)}, {"missed"}),
         ({}, {"context_precision": cell(0.0)}, {"missed"}),
