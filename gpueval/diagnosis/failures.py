@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 
 from gpueval.metrics.wording import is_number, key, names, telling, tokens_of, words
 
@@ -86,6 +87,7 @@ def says_no(text: str) -> bool:
     return _NEGATION.search(text) is not None
 
 
+@lru_cache(maxsize=1024)  # the rules of a sample ask about the same claims several times
 def says_it_all(claim: str, sentence: str | None) -> bool:
     """Tell whether a sentence holds every word of a claim, and as much of a negation."""
     wanted = words(claim)
