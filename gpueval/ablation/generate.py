@@ -17,6 +17,7 @@ from gpueval.config import is_server
 from gpueval.engines.base import Engine
 from gpueval.errors import DataError, EngineError, UsageError
 from gpueval.fingerprint import digest, text_digest
+from gpueval.judge.answers import answers
 from gpueval.judge.store import Store
 from gpueval.metrics.base import is_blank
 from gpueval.records import Ask, Completion, Request, Sample, State
@@ -135,12 +136,7 @@ def _by_engine(
         parts = _parts(sample)
         key = _key(engine.fingerprint, ask.system, str(generator.max_tokens), *parts)
         requests.append(Request(key, ask, parts, generator.max_tokens))
-    replies = store.get([request.key for request in requests])
-    asked = list({request.key: request for request in requests if request.key not in replies}.values())
-    for done, completion in enumerate(engine.run(asked), start=1):
-        store.put(completion, _KIND)
-        replies[completion.key] = completion
-        progress("answers", done, len(asked))
+    replies = answers(requests, engine, store, "answers", progress)
     return [
         msgspec.structs.replace(sample, answer=_text(replies.get(request.key)))
         for sample, request in zip(samples, requests, strict=True)

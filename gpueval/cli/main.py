@@ -33,6 +33,7 @@ _COMMANDS = {
     "compare": ("gpueval.cli.compare:compare", "Hold runs against a base run: differences, significance, who turned."),
     "ablate": ("gpueval.cli.ablate:ablate", "Score with the true documents and with none: where are answers lost?"),
     "diagnose": ("gpueval.cli.diagnose:diagnose", "Say why a run scores as it does, or what changed since another."),
+    "testset": ("gpueval.cli.testset:testset", "Make questions with answers and evidence from your own documents."),
     "report": ("gpueval.cli.report:report", "Write a run's HTML report anew, with a gate's checks, and open it."),
     "export": ("gpueval.cli.exchange:export_run", "Write a run's scores as a table, OpenMetrics, or for another tool."),
     "import": ("gpueval.cli.exchange:import_run", "Make a run folder of results of Ragas, DeepEval or TruLens."),

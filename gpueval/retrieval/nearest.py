@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpueval.engines.text_encoder import TextEncoder
+from gpueval.engines.text_encoder import TextEncoder, Vectors
 from gpueval.fingerprint import digest
 from gpueval.machine import cache_folder
 from gpueval.records import Passage
 from gpueval.retrieval.corpus import texts
 from gpueval.retrieval.retrieve import Progress, encode_task
 from gpueval.retrieval.search import exact, lists_of
+from gpueval.retrieval.vectors import VectorStore
 from gpueval.run_folder import locked
 
 
@@ -48,3 +49,23 @@ def nearest(
 def passages(corpus: Path, names: set[str]) -> dict[str, Passage]:
     """Return the texts of a corpus that are named, by id; those it lacks are left out."""
     return {name: Passage(text, id=name) for name, text in texts(corpus) if name in names}
+
+
+def encoded(
+    texts: Sequence[str],
+    encoder: TextEncoder,
+    cache: Path | None = None,
+    progress: Progress = lambda stage, done, total: None,
+) -> Vectors:
+    """Return (texts, dimensions) unit vectors of documents; what the cache holds is not encoded again.
+
+    Args:
+        texts: Texts.
+        encoder: Of the texts.
+        cache: Folder of vectors; None is ``vectors`` under the user's cache.
+        progress: Called with stage, done and total.
+    """
+    where = (cache or cache_folder() / "vectors") / digest(encoder.fingerprint.encode()).hex()
+    with locked(where, "Wait for it: two processes would encode the same texts twice."):
+        store = VectorStore(where / "document", encoder.dimensions)
+        return store.take(store.add(texts, encoder, "document", lambda done: progress("chunks", done, len(texts))))

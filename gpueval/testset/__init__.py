@@ -1,0 +1,1 @@
+"""Question sets made from a team's own documents: read, cut, link, ask, check, hand over."""

@@ -1,0 +1,237 @@
+"""What the rounds of a test set work with, and the rounds themselves: write, check, find the evidence again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from gpueval import engines
+from gpueval.engines.base import Engine
+from gpueval.engines.text_encoder import TextEncoder, Vectors
+from gpueval.judge.answers import answers
+from gpueval.judge.plan import Keys
+from gpueval.judge.store import Store
+from gpueval.metrics.wording import is_number, names, tokens_of
+from gpueval.records import Completion, Request
+from gpueval.testset import asks
+from gpueval.testset.checks import (
+    NEAR_CHUNKS,
+    Problem,
+    Questions,
+    closed_support,
+    problems_of_substance,
+    problems_of_wording,
+    questions_about,
+    share_supported,
+)
+from gpueval.testset.chunks import Chunk
+from gpueval.testset.items import Item, Order, written
+from gpueval.testset.kinds import Kind
+from gpueval_kernels import cosine_topk
+
+Progress = Callable[[str, int, int], None]
+
+PLACES = 100
+"""Places of the plain retriever's list in which the evidence is looked for."""
+
+NEARLY_SAME = 0.92
+"""Cosine of two questions from which they ask the same, where they hold the same names and numbers."""
+
+_EASY, _MEDIUM, _HARD = 1, 5, 20
+_WRITER_TOKENS = 320
+
+
+@dataclass(slots=True)
+class Bench:
+    """Models, store and corpus.
+
+    Attributes:
+        engine: Writes and judges.
+        encoder: Embeds questions and chunks.
+        store: Keeps every reply.
+        chunks: The corpus.
+        vectors: (chunks, dimensions) of length 1.
+        progress: Called with stage, done and total.
+        keys: Makes content keys.
+    """
+
+    engine: Engine
+    encoder: TextEncoder
+    store: Store
+    chunks: Sequence[Chunk]
+    vectors: Vectors
+    progress: Progress = lambda stage, done, total: None
+    keys: Keys = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keys = Keys(self.engine.fingerprint, self.encoder.fingerprint)
+
+    def ask(self, requests: Sequence[Request], stage: str) -> dict[bytes, Completion]:
+        """Answer requests from the store or by the engine."""
+        return answers(requests, self.engine, self.store, stage, self.progress)
+
+    def nearest(self, questions: Vectors, k: int) -> list[list[int]]:
+        """Positions of the k chunks nearest to each question, best first."""
+        if not len(questions):
+            return []
+        found = cosine_topk(questions, self.vectors, min(k, len(self.chunks)))
+        return [[i for i in row if i >= 0] for row in found.ids.tolist()]
+
+
+def encoder_of(embedder: str | Path | TextEncoder, device: str | None, log: Path) -> TextEncoder:
+    """Load the encoder of a folder; one that is loaded already stays the caller's."""
+    if isinstance(embedder, str | Path):
+        return TextEncoder(engines.model_folder(str(embedder)), device=device, log=log)
+    return embedder
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An item with what the checks found.
+
+    Attributes:
+        item: The item, its rank and problems filled in.
+        recall: Share of the reference's claims that the true evidence holds; None where it was not asked.
+        vector: Of the question that can be understood alone.
+    """
+
+    item: Item
+    recall: float | None
+    vector: Vectors
+
+
+def write(orders: Sequence[Order], first: int, bench: Bench) -> list[Item | None]:
+    """Have questions written; None where the reply could not be read.
+
+    Args:
+        orders: What to write.
+        first: Number of the first, for ids.
+        bench: Models and store.
+    """
+    requests = []
+    for order in orders:
+        ask = asks.writer(order.kind, order.manner)
+        parts = asks.writer_parts(order.kind, [bench.chunks[i].text for i in order.chunks], order.focus)
+        requests.append(Request(bench.keys.of(ask, parts), ask, parts, _WRITER_TOKENS))
+    replies = bench.ask(requests, "questions")
+    return [
+        written(order, bench.chunks, replies.get(request.key), f"{order.kind}-{number:04}")
+        for number, (order, request) in enumerate(zip(orders, requests, strict=True), start=first)
+    ]
+
+
+def check(items: Sequence[Item], bench: Bench, about: Callable[[Sequence[Problem]], bool]) -> list[Checked]:
+    """Check items, in three rounds of the judge, and find the place of their evidence.
+
+    Args:
+        items: Items.
+        bench: Models and store.
+        about: Given the problems found so far: is the judge asked further about the item?
+    """
+    vectors = bench.encoder.encode([item.standalone for item in items], "query")
+    lists = bench.nearest(vectors, PLACES)
+    wording = [problems_of_wording(item) for item in items]
+    planned: dict[int, Questions] = {}
+    for i, item in enumerate(items):
+        if about(wording[i]):
+            near = [bench.chunks[k].text for k in lists[i][:NEAR_CHUNKS]] if item.kind is Kind.UNANSWERABLE else []
+            planned[i] = questions_about(item, near, bench.keys)
+    replies = bench.ask([one for questions in planned.values() for one in questions.first()], "checks")
+    passed = {i: one for i, one in planned.items() if about(problems_of_substance(one, (), replies))}
+    replies |= bench.ask([one for questions in passed.values() for one in questions.second()], "checks of what passed")
+    closed = {i: closed_support(questions, replies, bench.keys) for i, questions in passed.items()}
+    replies |= bench.ask([one for some in closed.values() for one in some], "checks, without documents")
+    found = []
+    for i, item in enumerate(items):
+        problems, recall = wording[i], None
+        if i in planned:
+            substance = problems_of_substance(planned[i], closed.get(i, ()), replies, whole=i in passed)
+            problems = tuple(dict.fromkeys((*problems, *substance)))
+            recall = share_supported(planned[i], replies)
+        rank = rank_of(item, lists[i], bench.chunks)
+        done = msgspec.structs.replace(
+            item, rank=rank, difficulty=difficulty(rank) if item.answerable else "", problems=problems
+        )
+        found.append(Checked(done, recall, vectors[i]))
+    return found
+
+
+def rank_of(item: Item, places: Sequence[int], chunks: Sequence[Chunk]) -> int | None:
+    """Place, from 1, of the item's evidence in a list of chunks: the last of several; None where one is not there."""
+    at = {chunks[i].id: place for place, i in enumerate(places, start=1)}
+    wanted = [at.get(name) for name in item.relevant_ids]
+    if not wanted or None in wanted:
+        return None
+    return max(place for place in wanted if place is not None)
+
+
+def difficulty(rank: int | None) -> str:
+    """Name a rank: first place is easy, up to 5 medium, up to 20 hard, beyond that very hard."""
+    if rank is None or rank > _HARD:
+        return "very hard"
+    return "easy" if rank <= _EASY else "medium" if rank <= _MEDIUM else "hard"
+
+
+class Kept:
+    """Items kept so far, against which a further one is held."""
+
+    def __init__(self) -> None:
+        self.items: list[Checked] = []
+        self._texts: set[str] = set()
+
+    def repeats(self, one: Checked) -> bool:
+        """Whether an item asks what a kept one asks: the same words, or nearly the same meaning with the same names
+        and numbers.
+        """
+        if _plain(one.item.standalone) in self._texts:
+            return True
+        if not self.items:
+            return False
+        cosines = np.stack([other.vector for other in self.items]) @ one.vector
+        mine = _marks(one.item.standalone)
+        return any(_marks(self.items[i].item.standalone) == mine for i in np.flatnonzero(cosines >= NEARLY_SAME))
+
+    def add(self, one: Checked) -> None:
+        """Keep an item."""
+        self.items.append(one)
+        self._texts.add(_plain(one.item.standalone))
+
+
+def sift(checked: Sequence[Checked], kept: Kept, left: Mapping[Kind, int], *, checks: bool = True) -> list[Checked]:
+    """Keep what is good until a kind is full, in order; return the rest with the reason added.
+
+    Args:
+        checked: Checked items.
+        kept: Filled in place.
+        left: Items still wanted, by kind.
+        checks: Drop items with problems; else keep them all.
+    """
+    room = dict(left)
+    dropped = []
+    for one in checked:
+        problems = one.item.problems if checks else ()
+        if not problems and checks and kept.repeats(one):
+            problems = (Problem.REPEATED,)
+        if not problems and room.get(one.item.kind, 0) <= 0:
+            problems = (Problem.SPARE,)
+        if problems:
+            item = msgspec.structs.replace(one.item, problems=problems)
+            dropped.append(Checked(item, one.recall, one.vector))
+        else:
+            kept.add(one)
+            room[one.item.kind] -= 1
+    return dropped
+
+
+def _plain(text: str) -> str:
+    return " ".join(tokens_of(text)).casefold()
+
+
+def _marks(text: str) -> frozenset[str]:
+    tokens = tokens_of(text)
+    named = {tokens[i] for run in names(tokens) for i in run}
+    return frozenset(token.casefold() for token in tokens if token in named or is_number(token))

@@ -1,0 +1,268 @@
+"""Is an item worth keeping? What is asked of the judge about it, and how the replies are read. Pure.
+
+Rules of words come first and cost nothing; only what passes them is asked of the judge, all items at once: first what
+most fail at, then the rest of those that pass. A last, short round holds what the judge knows by itself against the
+reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpueval.judge import prompts
+from gpueval.judge.claims import from_sentences
+from gpueval.judge.parse import verdict
+from gpueval.judge.plan import Keys
+from gpueval.judge.sentences import sentences
+from gpueval.metrics.abstention import abstains
+from gpueval.metrics.wording import is_number, names, telling, tokens_of
+from gpueval.records import Ask, Completion, Request
+from gpueval.testset import asks
+from gpueval.testset.items import Item
+from gpueval.testset.kinds import Kind
+
+YES = 0.5
+"""Probability from which a verdict counts as yes."""
+
+NEAR_CHUNKS = 5
+"""Chunks nearest to an unanswerable question that must not answer it."""
+
+
+class Problem(StrEnum):
+    """Why an item is dropped; an item has all that apply, and is counted under the first."""
+
+    UNREADABLE = "unreadable"
+    LEANS = "not self-contained"
+    LEAKS = "answer in the question"
+    NO_FOLLOW_UP = "follow-up does not lean on the first question"
+    COPIED = "question copied from the chunk"
+    UNSUPPORTED = "reference not supported by its evidence"
+    OFF = "reference does not answer the question"
+    NOT_ANSWERED = "evidence does not answer the question"
+    ONE_IS_ENOUGH = "one chunk is enough"
+    ANSWERED = "answered in the corpus after all"
+    KNOWN = "known without any document"
+    REPEATED = "same or nearly the same as another"
+    NOT_JUDGED = "the judge failed"
+    SPARE = "more than were asked for"
+
+
+PROBLEM_WORDS = {
+    Problem.UNREADABLE: "The writer's reply could not be read, or a field was empty.",
+    Problem.LEANS: "It speaks of 'the document', or does not say whom or what it is about.",
+    Problem.LEAKS: "The question already holds what the reference says.",
+    Problem.NO_FOLLOW_UP: "The last question can be understood without the first.",
+    Problem.COPIED: "The question is a sentence of the chunk, or no question at all.",
+    Problem.UNSUPPORTED: "The judge finds a claim of the reference that the evidence does not hold.",
+    Problem.OFF: "The judge finds that the reference does not give what is asked for.",
+    Problem.NOT_ANSWERED: "The judge does not find the answer in the evidence.",
+    Problem.ONE_IS_ENOUGH: "Asked over two chunks, and one of them alone answers it.",
+    Problem.ANSWERED: "Meant to be unanswerable, and a chunk of the corpus answers it.",
+    Problem.KNOWN: "The judge gives the reference without seeing anything.",
+    Problem.REPEATED: "A question kept before asks the same.",
+    Problem.NOT_JUDGED: "A verdict is missing; the same command asks again.",
+    Problem.SPARE: "Good, and the number of its kind was reached.",
+}
+
+_TEXTS = r"(?:documents?|texts?|passages?|sentences?|excerpts?|paragraphs?|snippets?|articles?|sections?)"
+_WHICH = r"(?:above|given|provided|following|first|second|whole|entire|two)"
+_SPEAKS_OF_TEXT = re.compile(
+    rf"\b(?:the|these|both|each) (?:{_WHICH} )*{_TEXTS}\b(?! of\b)|\bthis (?:\w+ )?{_TEXTS}\b"
+    r"|\b(?:mentioned|described|stated|discussed) (?:above|below|here|earlier)\b"
+    r"|\b(?:das dokument|textabschnitt|im text|im dokument|laut text|dans le texte|le document|el documento|el texto|"
+    r"il documento|nel testo)\b|文档|本文中|この文書",
+    re.IGNORECASE,
+)
+_POINTS = re.compile(
+    r"^(?:who|what|when|where|why|how|which|did|does|do|is|was|were|are|has|had|can|will)\b(?: (?!it\b)\w+){0,2}? "
+    r"(?:he|she|they|this|that|these|those|it(?! \w+ (?:that|to|for|if)\b))\b"
+    r"|\bthe (?:author|speaker|narrator|writer)s?\b(?! of\b)",
+    re.IGNORECASE,
+)
+
+
+def problems_of_wording(item: Item) -> tuple[Problem, ...]:
+    """Find what can be told from the words alone."""
+    return tuple(_wording(item))
+
+
+def _wording(item: Item) -> Iterator[Problem]:
+    question = item.standalone
+    if leans(question):
+        yield Problem.LEANS
+    if item.reference is not None and telling(item.reference) and not telling(item.reference) - telling(question):
+        yield Problem.LEAKS
+    if item.kind is Kind.FOLLOW_UP and item.history and not _is_shorter(item.question, question):
+        yield Problem.NO_FOLLOW_UP
+    bare = question.strip().rstrip("?").casefold()
+    if any(bare == part.strip().rstrip(".?").casefold() for one in item.evidence for part in sentences(one.text)):
+        yield Problem.COPIED
+
+
+def leans(question: str) -> bool:
+    """Whether a question speaks of a text, points at something outside it, or names nothing."""
+    return (
+        _SPEAKS_OF_TEXT.search(question) is not None
+        or _POINTS.search(question) is not None
+        or len(telling(question)) < 2
+    )
+
+
+def _is_shorter(follow_up: str, alone: str) -> bool:
+    """Whether a follow-up leaves out a name or a telling word that the question alone has."""
+    return bool(_named(alone) - _named(follow_up)) or bool(telling(alone) - telling(follow_up))
+
+
+def _named(text: str) -> set[str]:
+    tokens = tokens_of(text)
+    return {tokens[i] for run in names(tokens) for i in run if not is_number(tokens[i])}
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The judge's questions about one item.
+
+    Attributes:
+        item: The item.
+        supported: Per claim of the reference: does the evidence hold it?
+        responds: Does the reference give what is asked for?
+        whole: Does the evidence, all together, answer the question?
+        parts: Does each chunk alone? Of an unanswerable question: the chunks nearest to it.
+        alone: Can the question be understood alone?
+        closed: What the judge says without a document.
+    """
+
+    item: Item
+    supported: tuple[Request, ...] = ()
+    responds: Request | None = None
+    whole: Request | None = None
+    parts: tuple[Request, ...] = ()
+    alone: Request | None = None
+    closed: Request | None = None
+
+    def first(self) -> Iterator[Request]:
+        """What most items fail at."""
+        yield from self.supported
+        yield from (one for one in (self.responds, self.alone) if one is not None)
+
+    def second(self) -> Iterator[Request]:
+        """What is asked of those that pass."""
+        yield from (one for one in (self.whole, self.closed) if one is not None)
+        yield from self.parts
+
+
+def questions_about(item: Item, near: Sequence[str], keys: Keys) -> Questions:
+    """Plan the first round.
+
+    Args:
+        item: The item.
+        near: Texts of the chunks nearest to an unanswerable question, over the whole corpus.
+        keys: Makes content keys.
+    """
+    texts = tuple(one.text for one in item.evidence)
+    asked = item.standalone
+
+    def answerable(some: Sequence[str]) -> Request:
+        return _request(asks.ANSWERABLE, asks.answerable_parts(some, asked), keys)
+
+    alone = _request(asks.ALONE, asks.alone_parts(asked), keys)
+    if item.kind is Kind.UNANSWERABLE:
+        return Questions(item, parts=tuple(answerable([text]) for text in dict.fromkeys((*texts, *near))), alone=alone)
+    reference = item.reference or ""
+    return Questions(
+        item,
+        supported=tuple(_supports(texts, asked, claim, keys) for claim in claims_of(reference)),
+        responds=_request(prompts.RESPONDS, (prompts.question(asked), prompts.responds_tail(reference)), keys),
+        whole=answerable(texts),
+        parts=tuple(answerable([text]) for text in texts) if len(texts) > 1 else (),
+        alone=alone,
+        closed=_request(asks.CLOSED, (prompts.fenced("question", asked),), keys, asks.CLOSED_TOKENS),
+    )
+
+
+def closed_support(questions: Questions, replies: Mapping[bytes, Completion], keys: Keys) -> tuple[Request, ...]:
+    """Plan the second round: does what the judge says without a document hold every claim of the reference?"""
+    if questions.closed is None:
+        return ()
+    said = replies.get(questions.closed.key)
+    text = said.text.strip() if said is not None and not said.failure else ""
+    if not text or abstains(sentences(text)):
+        return ()
+    claims = claims_of(questions.item.reference or "")
+    return tuple(_supports((text,), questions.item.standalone, claim, keys) for claim in claims)
+
+
+def problems_of_substance(
+    questions: Questions, closed: Sequence[Request], replies: Mapping[bytes, Completion], *, whole: bool = False
+) -> tuple[Problem, ...]:
+    """Read the replies.
+
+    Args:
+        questions: What was asked.
+        closed: The third round's requests.
+        replies: Every reply so far.
+        whole: The second round was asked, too.
+    """
+
+    def says_yes(request: Request) -> bool | None:
+        p = verdict([replies.get(request.key)]).p
+        return None if p is None else p >= YES
+
+    found = tuple(_substance(questions, closed, says_yes, whole=whole))
+    said = replies.get(questions.closed.key) if questions.closed else None
+    lost = whole and questions.closed is not None and (said is None or bool(said.failure))
+    return (*found, Problem.NOT_JUDGED) if lost and Problem.NOT_JUDGED not in found else found
+
+
+def _substance(
+    questions: Questions, closed: Sequence[Request], says_yes: Callable[[Request], bool | None], *, whole: bool
+) -> Iterator[Problem]:
+    unanswerable = questions.item.kind is Kind.UNANSWERABLE
+    supported = [says_yes(one) for one in questions.supported]
+    responds = [says_yes(one) for one in (questions.responds,) if one]
+    alone = [says_yes(one) for one in (questions.alone,) if one]
+    answered = [says_yes(one) for one in (questions.whole,) if one and whole]
+    parts = [says_yes(one) for one in questions.parts if whole]
+    known = [says_yes(one) for one in closed]
+    if False in alone:
+        yield Problem.LEANS
+    if False in supported or not (supported or unanswerable):
+        yield Problem.UNSUPPORTED
+    if False in responds:
+        yield Problem.OFF
+    if False in answered:
+        yield Problem.NOT_ANSWERED
+    if True in parts:
+        yield Problem.ANSWERED if unanswerable else Problem.ONE_IS_ENOUGH
+    if known and all(known):
+        yield Problem.KNOWN
+    if None in (*supported, *responds, *alone, *answered, *parts):
+        yield Problem.NOT_JUDGED
+
+
+def share_supported(questions: Questions, replies: Mapping[bytes, Completion]) -> float | None:
+    """Share of the reference's claims that the evidence holds: context recall with the true evidence.
+
+    None for an unanswerable question, and where a verdict is missing.
+    """
+    found = [verdict([replies.get(one.key)]).p for one in questions.supported]
+    if not found or None in found:
+        return None
+    return sum(p is not None and p >= YES for p in found) / len(found)
+
+
+def claims_of(reference: str) -> tuple[str, ...]:
+    """The claims of a reference: its sentences that say something."""
+    return from_sentences(sentences(reference))
+
+
+def _supports(texts: Sequence[str], question: str, claim: str, keys: Keys) -> Request:
+    parts = (prompts.documents(texts), prompts.question(question), prompts.support_tail(claim))
+    return _request(prompts.SUPPORT, parts, keys)
+
+
+def _request(ask: Ask, parts: tuple[str, ...], keys: Keys, max_tokens: int = 1) -> Request:
+    return Request(keys.of(ask, parts), ask, parts, max_tokens)

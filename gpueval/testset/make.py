@@ -1,0 +1,213 @@
+"""The function behind ``gpueval testset``: read documents, draw, have questions written, check them, write the set."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from gpueval import __version__, engines
+from gpueval.engines.base import Engine
+from gpueval.engines.text_encoder import TextEncoder
+from gpueval.errors import DataError, EngineError, UsageError
+from gpueval.judge import prompts
+from gpueval.judge.store import Store
+from gpueval.retrieval.nearest import encoded
+from gpueval.run_folder import locked
+from gpueval.testset import asks
+from gpueval.testset.asks import Manner
+from gpueval.testset.bench import Bench, Checked, Kept, Progress, check, encoder_of, sift, write
+from gpueval.testset.card import Card, mean_recall, rows_of, spread
+from gpueval.testset.checks import Problem
+from gpueval.testset.chunks import CHUNK_CHARACTERS, Chunk, cut
+from gpueval.testset.documents import Corpus, read_corpus
+from gpueval.testset.draw import orders
+from gpueval.testset.folder import write_corpus, write_set
+from gpueval.testset.graph import links
+from gpueval.testset.items import Item, Order
+from gpueval.testset.kinds import DEFAULT_MIX, Kind, quotas
+
+_FIRST_YIELD, _LEAST_YIELD = 0.5, 0.15
+"""Share of questions expected to pass: at first, and at least, so that a round stays bounded."""
+
+MOST_WRITTEN = 8
+"""Questions written of a kind per one that is wanted, at most: a writer that cannot do a kind ends there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is wanted.
+
+    Attributes:
+        n: Items.
+        mix: Weight per kind.
+        manners: Ways of wording, taken in turn.
+        seed: Decides what is asked about.
+        chunk_characters: Longest chunk.
+        check: Drop what fails the checks; False keeps whatever can be read, to see what the checks are worth.
+        most_written: Questions written of a kind per one that is wanted, at most.
+    """
+
+    n: int
+    mix: Mapping[Kind, float] = field(default_factory=lambda: DEFAULT_MIX)
+    manners: Sequence[Manner] = (Manner(),)
+    seed: int = 0
+    chunk_characters: int = CHUNK_CHARACTERS
+    check: bool = True
+    most_written: int = MOST_WRITTEN
+
+
+def make_testset(
+    corpus: Path | str,
+    n: int,
+    *,
+    judge: str | Engine,
+    embedder: str | Path | TextEncoder,
+    out: Path | str,
+    engine: str | None = None,
+    engine_options: Mapping[str, Any] | None = None,
+    device: str | None = None,
+    progress: Progress = lambda stage, done, total: None,
+    **wishes: Any,
+) -> Card:
+    """Make questions with answers and evidence from a folder of documents; kill it anywhere: the same call goes on.
+
+    Args:
+        corpus: Folder of text, Markdown, HTML, PDF and Word documents.
+        n: Items wanted.
+        judge: Model folder, server URL, ``scripted:RULES.jsonl`` or an engine: writes and checks.
+        embedder: Sentence-transformers folder or an encoder: finds neighbours, copies and ranks.
+        out: Folder for the set.
+        engine: For a model folder, ``vllm`` or ``transformers``.
+        engine_options: Arguments of the engine.
+        device: Of the embedding model.
+        progress: Called with stage, done and total.
+        wishes: Further fields of :class:`Wish`.
+
+    Raises:
+        DataError: The folder holds nothing to read.
+        UsageError: A wish cannot be met.
+        PrerequisiteError: A model or a package is missing.
+        EngineError: The judge answers nothing.
+    """
+    wish = Wish(n, **wishes)
+    if wish.n < 1:
+        raise UsageError(f"{wish.n} items were asked for; at least 1 is needed.")
+    folder, began = Path(out), time.monotonic()
+    with locked(folder), ExitStack() as stack:
+        read = read_corpus(Path(corpus))
+        chunks = cut(read.documents, wish.chunk_characters)
+        if not chunks:
+            raise DataError("holds no text that can be cut into chunks", file=str(corpus))
+        write_corpus(folder, chunks)
+        log = folder / "engine.log"
+        encoder = encoder_of(embedder, device, log)
+        vectors = encoded([chunk.text for chunk in chunks], encoder, progress=progress)
+        store = stack.enter_context(Store(folder / "judgments.sqlite"))
+        if isinstance(judge, str):
+            judge = engines.start(judge, engine=engine, options=dict(engine_options or {}), log=log)
+            stack.callback(judge.close)
+        bench = Bench(judge, encoder, store, chunks, vectors, progress)
+        wanted = quotas(wish.n, wish.mix)
+        pairs = links(chunks, vectors) if Kind.MULTI_HOP in wanted else ()
+        sources = {kind: orders(kind, chunks, pairs, wish.manners, wish.seed) for kind in wanted}
+        kept, dropped = _rounds(wanted, sources, bench, wish)
+        facts = _facts(bench, wish, time.monotonic() - began)
+        card = _card(wanted, kept, dropped, read, chunks, facts)
+        write_set(folder, kept, dropped, card)
+    return card
+
+
+def _rounds(
+    wanted: Mapping[Kind, int], sources: Mapping[Kind, Iterator[Order]], bench: Bench, wish: Wish
+) -> tuple[list[Checked], list[Checked]]:
+    """Write and check until every kind is full, its limit is reached, or nothing is left to ask about."""
+    kept, dropped = Kept(), list[Checked]()
+    n_written = dict.fromkeys(wanted, 0)
+    while True:
+        left = {kind: wanted[kind] - sum(one.item.kind is kind for one in kept.items) for kind in wanted}
+        asked = [
+            order
+            for kind, source in sources.items()
+            for order in islice(source, _next(left[kind], n_written[kind], wanted[kind], wish))
+        ]
+        if not asked:
+            return kept.items, dropped
+        found = write(asked, sum(n_written.values()) + 1, bench)
+        for order in asked:
+            n_written[order.kind] += 1
+        if not any(found) and not kept.items:
+            raise EngineError(
+                f"None of {len(found):,} questions could be read.",
+                "See engine.log; a judge must be able to write JSON.",
+            )
+        dropped += [_unreadable(order) for order, item in zip(asked, found, strict=True) if item is None]
+        items = [item for item in found if item is not None]
+        checked = check(items, bench, lambda wording: wish.check and not wording)
+        dropped += sift(checked, kept, left, checks=wish.check)
+
+
+def _next(left: int, n_written: int, wanted: int, wish: Wish) -> int:
+    """How many of a kind to write next, from how many of those written passed."""
+    if left <= 0:
+        return 0
+    share = 1.0 if not wish.check else (wanted - left) / n_written if n_written else _FIRST_YIELD
+    most = wanted * wish.most_written - n_written
+    return max(0, min(ceil(left / max(share, _LEAST_YIELD)), most))
+
+
+def _unreadable(order: Order) -> Checked:
+    import numpy as np
+
+    item = Item(id="", question="", group=str(order.kind), problems=(Problem.UNREADABLE,))
+    return Checked(item, None, np.zeros(0, np.float32))
+
+
+def _card(
+    wanted: Mapping[Kind, int],
+    kept: Sequence[Checked],
+    dropped: Sequence[Checked],
+    read: Corpus,
+    chunks: Sequence[Chunk],
+    facts: dict[str, Any],
+) -> Card:
+    used, largest = spread(kept)
+    return Card(
+        rows_of(wanted, kept, dropped),
+        mean_recall(kept),
+        mean_recall([*kept, *dropped]),
+        len(read.documents),
+        len(chunks),
+        used,
+        largest,
+        read.left_out,
+        facts,
+    )
+
+
+def _facts(bench: Bench, wish: Wish, took_s: float) -> dict[str, Any]:
+    return {
+        "gpueval": __version__,
+        "prompts_version": {"writing_and_checks": asks.VERSION, "judging": prompts.VERSION},
+        "judge": dict(bench.engine.facts()),
+        "embedder": bench.encoder.fingerprint,
+        "wish": {
+            "n": wish.n,
+            "mix": {str(kind): weight for kind, weight in wish.mix.items()},
+            "manners": [
+                {name: getattr(one, name) for name in ("style", "length", "persona", "language")}
+                for one in wish.manners
+            ],
+            "seed": wish.seed,
+            "chunk_characters": wish.chunk_characters,
+            "check": wish.check,
+            "most_written": wish.most_written,
+        },
+        "replies": {kind: good for kind, (good, _) in bench.store.counts().items()},
+        "took_s": took_s,
+    }

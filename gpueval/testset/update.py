@@ -1,0 +1,143 @@
+"""The documents have changed: which items still rest on what stands there? Needs no model."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from gpueval.errors import DataError
+from gpueval.run_folder import locked
+from gpueval.testset.chunks import Chunk, cut
+from gpueval.testset.documents import Document, read_corpus
+from gpueval.testset.folder import SET, read_items, write_corpus, write_items, write_judgments
+from gpueval.testset.items import Item, Proof
+
+STALE = "stale.jsonl"
+
+
+class Change(StrEnum):
+    """What became of an item."""
+
+    SAME = "same"
+    MOVED = "moved"
+    CHANGED = "changed"
+    GONE = "gone"
+    RECHECK = "to be checked again"
+
+
+CHANGE_WORDS = {
+    Change.SAME: "Its evidence stands where it stood.",
+    Change.MOVED: "Its evidence stands elsewhere, word by word: place and document were put right.",
+    Change.CHANGED: "The document is there, and no longer says the same.",
+    Change.GONE: "The document is gone, and its words stand nowhere else.",
+    Change.RECHECK: "It is meant to be unanswerable, and some document is new or another one.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """What a change of the documents did to a set.
+
+    Attributes:
+        changes: Per item id what became of it.
+        n_kept: Items that stay in the set.
+    """
+
+    changes: dict[str, Change]
+    n_kept: int
+
+
+def update_testset(folder: Path | str, corpus: Path | str, chunk_characters: int) -> Updated:
+    """Hold a set against the documents as they are now.
+
+    Items whose evidence changed or is gone move from ``testset.jsonl`` to ``stale.jsonl``, as do unanswerable ones
+    when any document is new or changed: what they ask for may now be told. Evidence that stands elsewhere, word by
+    word, gets its new place. ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/test.tsv`` are written anew.
+
+    Args:
+        folder: Folder of the set.
+        corpus: Folder of the documents.
+        chunk_characters: Longest chunk, as when the set was made.
+
+    Raises:
+        DataError: The set, its corpus file or the documents cannot be read.
+    """
+    folder = Path(folder)
+    with locked(folder):
+        items = read_items(folder / SET)
+        before = _texts_before(folder / "corpus.jsonl")
+        read = read_corpus(Path(corpus))
+        chunks = cut(read.documents, chunk_characters)
+        now = {document.name: document for document in read.documents}
+        new = any(chunk.text not in before for chunk in chunks)
+        kept, stale, changes = list[Item](), list[Item](), dict[str, Change]()
+        for item in items:
+            change, moved = _change(item, now, chunks, new=new)
+            changes[item.id] = change
+            (kept if change in (Change.SAME, Change.MOVED) else stale).append(moved)
+        write_items(folder / STALE, stale)
+        write_items(folder / SET, kept)
+        write_corpus(folder, chunks)
+        write_judgments(folder, kept)
+    return Updated(changes, len(kept))
+
+
+def _texts_before(path: Path) -> frozenset[str]:
+    try:
+        return frozenset(msgspec.json.decode(line)["text"] for line in path.read_bytes().splitlines() if line.strip())
+    except (OSError, KeyError, TypeError, msgspec.DecodeError) as error:
+        raise DataError(
+            f"cannot be read: {error}", file=str(path), remedy="It is written with the set: give the whole folder."
+        ) from error
+
+
+def _change(item: Item, now: dict[str, Document], chunks: Sequence[Chunk], *, new: bool) -> tuple[Change, Item]:
+    found = [_place(proof, now) for proof in item.evidence]
+    if any(place is None for place in found):
+        gone = any(
+            place is None and proof.document not in now for proof, place in zip(item.evidence, found, strict=True)
+        )
+        return (Change.GONE if gone else Change.CHANGED), item
+    if not item.answerable and new:
+        return Change.RECHECK, item
+    places = tuple(place for place in found if place is not None)
+    relevant = tuple(dict.fromkeys(name for place in places for name in _holding(place, chunks)))
+    moved = msgspec.structs.replace(item, evidence=places, relevant_ids=relevant if item.answerable else ())
+    return (Change.SAME if moved == item else Change.MOVED), moved
+
+
+def _holding(proof: Proof, chunks: Sequence[Chunk]) -> Iterator[str]:
+    """Chunks that hold a proof: the one with its words, or those that share at least half of it or of themselves."""
+    mine = [chunk for chunk in chunks if chunk.document == proof.document]
+    if any(chunk.text == proof.text for chunk in mine):
+        mine = [chunk for chunk in mine if chunk.text == proof.text]
+    for chunk in mine:
+        shared = min(chunk.end, proof.end) - max(chunk.start, proof.start)
+        if chunk.text == proof.text or shared * 2 >= min(len(chunk.text), len(proof.text)):
+            yield chunk.id
+
+
+def _place(proof: Proof, now: dict[str, Document]) -> Proof | None:
+    """Where the words of a proof stand now: in its own document as near as can be, else in the first that has them."""
+    own = now.get(proof.document)
+    if own is not None and own.text[proof.start : proof.end] == proof.text:
+        return proof
+    for document in (*([own] if own else []), *now.values()):
+        start = document.text.find(proof.text)
+        if start >= 0:
+            name = f"{document.name}#{proof.id.rpartition('#')[2]}"
+            return Proof(name, document.name, start, start + len(proof.text), proof.text)
+    return None
+
+
+def by_change(updated: Updated) -> dict[Change, Sequence[str]]:
+    """Ids per change, in the order of :class:`Change`."""
+    found: defaultdict[Change, list[str]] = defaultdict(list)
+    for name, change in updated.changes.items():
+        found[change].append(name)
+    return {change: found[change] for change in Change if change in found}
