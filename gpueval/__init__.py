@@ -1,8 +1,8 @@
 """gpueval scores retrieval-augmented generation on your own hardware, offline.
 
 Public names: :func:`evaluate`, :func:`rescore`, :func:`ablate`, :func:`diagnose`, :func:`calibrate`, :func:`rank`,
-:func:`retrieve`, :func:`size`, :class:`Result`, :class:`Sample`, :class:`Passage`, :class:`Metric`,
-:class:`GpuevalError`. They load on first use; ``import gpueval`` itself is light.
+:func:`retrieve`, :func:`size`, :func:`make_testset`, :class:`Result`, :class:`Sample`, :class:`Passage`,
+:class:`Metric`, :class:`GpuevalError`. They load on first use; ``import gpueval`` itself is light.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpueval.retrieval.retrieve import retrieve
     from gpueval.scoring import Result
     from gpueval.sizing.questions import size
+    from gpueval.testset.make import make_testset
 
 __version__ = "0.1.0"
 _PUBLIC = {
@@ -33,6 +34,7 @@ _PUBLIC = {
     "calibrate": "gpueval.calibration.run:calibrate_run",
     "diagnose": "gpueval.diagnosis.diagnose:diagnose",
     "evaluate": "gpueval.pipeline:evaluate",
+    "make_testset": "gpueval.testset.make:make_testset",
     "rank": "gpueval.retrieval.rank:rank",
     "rescore": "gpueval.pipeline:rescore",
     "retrieve": "gpueval.retrieval.retrieve:retrieve",
@@ -50,6 +52,7 @@ __all__ = [
     "calibrate",
     "diagnose",
     "evaluate",
+    "make_testset",
     "rank",
     "rescore",
     "retrieve",

@@ -18,7 +18,7 @@ if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then
     echo "NVIDIA driver found: installing the CUDA build of vLLM" >&2
     pip install --quiet --constraint scripts/constraints-cuda.txt setuptools wheel
     pip install --quiet --constraint scripts/constraints-cuda.txt \
-        --editable '.[vllm,transformers,embed,retrieve,server,ray,parquet,baselines,dev]' gguf accelerate
+        --editable '.[vllm,transformers,embed,retrieve,diagnose,documents,server,ray,parquet,baselines,dev]' gguf accelerate
 else
     echo "no NVIDIA driver: installing the CPU build of vLLM" >&2
     pip install --quiet torch==2.13.0 ${TORCH_INDEX_URL:+--extra-index-url "$TORCH_INDEX_URL"}

@@ -9,10 +9,10 @@ import click
 from rich.console import Console
 
 from gpueval.cli.progress import ProgressBar
-from gpueval.cli.words import names_in, print_json
+from gpueval.cli.words import names_in, print_json, write_file
 from gpueval.config import is_server
 from gpueval.errors import UsageError
-from gpueval.report.testset import show_card
+from gpueval.report.testset import card_markdown, show_card
 from gpueval.testset.asks import LENGTHS, STYLES, Manner
 from gpueval.testset.chunks import CHUNK_CHARACTERS
 from gpueval.testset.examine import check_testset
@@ -142,6 +142,7 @@ def make(
             check=not no_check,
             most_written=most_written,
         ).to_dict()
+        write_file(folder / "card.md", card_markdown(card))
     if as_json:
         print_json(card)
         return

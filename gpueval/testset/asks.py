@@ -52,6 +52,72 @@ _STYLES = {
 }
 STYLES, LENGTHS = tuple(_STYLES), tuple(_LONG)
 
+_EXAMPLE_DOCUMENT = (
+    "The Berg Library in Oslo opens at nine on weekdays. It was founded in 1921 by Ada Berg, a teacher from Bergen, "
+    "and moved to Harbour Street in 1950. A reader who loses a card pays five crowns for a new one."
+)
+_FOUNDED = "It was founded in 1921 by Ada Berg, a teacher from Bergen, and moved to Harbour Street in 1950."
+_LOST = "A reader who loses a card pays five crowns for a new one."
+_EXAMPLES: dict[Kind, tuple[str, tuple[str, ...]]] = {
+    Kind.FACTUAL: (
+        f"sentence: {_FOUNDED}",
+        (
+            "Who founded the Berg Library in Oslo?",
+            "The Berg Library in Oslo was founded by Ada Berg, a teacher from Bergen.",
+        ),
+    ),
+    Kind.REASONING: (
+        "",
+        (
+            "How many years after its founding did the Berg Library in Oslo move to Harbour Street?",
+            "The Berg Library in Oslo moved to Harbour Street 29 years after it was founded.",
+        ),
+    ),
+    Kind.MULTI_HOP: (
+        "second document: Ada Berg was born in 1880 and sailed as a ship's carpenter. Both speak of: Ada Berg",
+        (
+            "As what did the founder of the Berg Library in Oslo sail?",
+            "Ada Berg, the founder of the Berg Library in Oslo, sailed as a ship's carpenter.",
+        ),
+    ),
+    Kind.CONDITIONAL: (
+        f"sentence: {_LOST}",
+        (
+            "What does a reader of the Berg Library in Oslo pay if a card is lost?",
+            "A reader of the Berg Library in Oslo who loses a card pays five crowns for a new one.",
+        ),
+    ),
+    Kind.ADVERSARIAL: (
+        f"sentence: {_FOUNDED}",
+        (
+            "Which educator set up the Berg reading rooms in Norway's capital?",
+            "Ada Berg, a teacher from Bergen, founded the Berg Library in Oslo.",
+        ),
+    ),
+    Kind.OPEN_ENDED: (
+        "",
+        (
+            "How did the Berg Library in Oslo come about, and what became of it later?",
+            "Ada Berg, a teacher from Bergen, founded the Berg Library in Oslo in 1921. The library moved to Harbour "
+            "Street in 1950.",
+        ),
+    ),
+    Kind.FOLLOW_UP: (
+        "",
+        (
+            "Who founded the Berg Library in Oslo?",
+            "Ada Berg, a teacher from Bergen, founded the Berg Library in Oslo.",
+            "And where did it move later?",
+            "Where did the Berg Library in Oslo move later?",
+            "The Berg Library in Oslo moved to Harbour Street in 1950.",
+        ),
+    ),
+    Kind.UNANSWERABLE: (
+        f"sentence: {_FOUNDED}",
+        ("how many books it holds", "How many books does the Berg Library in Oslo hold?"),
+    ),
+}
+
 _FIELDS = {
     Kind.FOLLOW_UP: ("first_question", "first_answer", "second_question", "second_question_alone", "second_answer"),
     Kind.UNANSWERABLE: ("missing_detail", "question"),
@@ -90,7 +156,8 @@ def writer(kind: Kind, manner: Manner) -> Ask:
         f"It is asked by this person: {manner.persona}." if manner.persona else "",
         f"Write in {manner.language}." if manner.language else "Write in the language of the document.",
         "Reply with JSON only: {" + ",".join(f'"{name}":"..."' for name in fields) + "}.",
-        _DATA,
+        f"{_DATA}\nExample for the document '{_EXAMPLE_DOCUMENT}'",
+        *_example(kind, fields),
     ]
     schema = {
         "type": "object",
@@ -99,6 +166,11 @@ def writer(kind: Kind, manner: Manner) -> Ask:
         "additionalProperties": False,
     }
     return Ask(f"write/{kind}", " ".join(part for part in text if part), schema=json.dumps(schema))
+
+
+def _example(kind: Kind, fields: Sequence[str]) -> tuple[str, str]:
+    given, reply = _EXAMPLES[kind]
+    return f"({given}):" if given else ":", json.dumps(dict(zip(fields, reply, strict=True)))
 
 
 def fields_of(kind: Kind) -> tuple[str, ...]:
