@@ -30,6 +30,15 @@ def show_card(console: Console, card: dict[str, Any]) -> None:
     print_notes(console, list(_notes(card)))
 
 
+def _trust(card: dict[str, Any]) -> Iterator[str]:
+    told = [
+        f"{check} {one['balanced_accuracy']:.2f}" + ("" if one["used"] else " (not used: it guesses)")
+        for check, one in card["trust"].items()
+    ]
+    if told:
+        yield f"this judge on hand-labelled items, balanced accuracy per check: {', '.join(told)}"
+
+
 def card_markdown(card: dict[str, Any]) -> str:
     """Return the card as Markdown."""
     lines = ["# Test set", "", "| " + " | ".join(_HEADS) + " |", "|---|---:|---:|---:|---:|---|---|"]
@@ -63,6 +72,7 @@ def _notes(card: dict[str, Any]) -> Iterator[str]:
     if card["solvability"] is not None:
         everything = f"; {card['solvability_written']:.2f} over everything that was judged"
         yield f"solvability (context recall with the true evidence): {card['solvability']:.2f}{everything}"
+    yield from _trust(card)
     for row in card["rows"]:
         if row["kept"] < row["wanted"]:
             kept = f"{row['kind']}: {row['kept']:,} of {row['wanted']:,}"

@@ -20,6 +20,7 @@ from gpueval.records import Completion, Request
 from gpueval.testset import asks
 from gpueval.testset.checks import (
     NEAR_CHUNKS,
+    Check,
     Problem,
     Questions,
     closed_support,
@@ -31,6 +32,7 @@ from gpueval.testset.checks import (
 from gpueval.testset.chunks import Chunk
 from gpueval.testset.items import Item, Order, written
 from gpueval.testset.kinds import Kind
+from gpueval.testset.trust import Trust
 from gpueval_kernels import cosine_topk
 
 Progress = Callable[[str, int, int], None]
@@ -57,6 +59,7 @@ class Bench:
         vectors: (chunks, dimensions) of length 1.
         progress: Called with stage, done and total.
         keys: Makes content keys.
+        trust: Per check, how good the judge is at it and from where it counts; filled by :func:`measure_checks`.
     """
 
     engine: Engine
@@ -66,6 +69,7 @@ class Bench:
     vectors: Vectors
     progress: Progress = lambda stage, done, total: None
     keys: Keys = field(init=False)
+    trust: Mapping[Check, Trust] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.keys = Keys(self.engine.fingerprint, self.encoder.fingerprint)
@@ -73,6 +77,11 @@ class Bench:
     def ask(self, requests: Sequence[Request], stage: str) -> dict[bytes, Completion]:
         """Answer requests from the store or by the engine."""
         return answers(requests, self.engine, self.store, stage, self.progress)
+
+    @property
+    def thresholds(self) -> dict[Check, float | None]:
+        """Of the checks that are used."""
+        return {check: one.threshold if one.used else None for check, one in self.trust.items()}
 
     def nearest(self, questions: Vectors, k: int) -> list[list[int]]:
         """Positions of the k chunks nearest to each question, best first."""
@@ -141,7 +150,7 @@ def check(items: Sequence[Item], bench: Bench, about: Callable[[Sequence[Problem
             near = [bench.chunks[k].text for k in lists[i][:NEAR_CHUNKS]] if item.kind is Kind.UNANSWERABLE else []
             planned[i] = questions_about(item, near, bench.keys)
     replies = bench.ask([one for questions in planned.values() for one in questions.first()], "checks")
-    passed = {i: one for i, one in planned.items() if about(problems_of_substance(one, (), replies))}
+    passed = {i: one for i, one in planned.items() if about(problems_of_substance(one, (), replies, bench.thresholds))}
     replies |= bench.ask([one for questions in passed.values() for one in questions.second()], "checks of what passed")
     closed = {i: closed_support(questions, replies, bench.keys) for i, questions in passed.items()}
     replies |= bench.ask([one for some in closed.values() for one in some], "checks, without documents")
@@ -149,9 +158,11 @@ def check(items: Sequence[Item], bench: Bench, about: Callable[[Sequence[Problem
     for i, item in enumerate(items):
         problems, recall = wording[i], None
         if i in planned:
-            substance = problems_of_substance(planned[i], closed.get(i, ()), replies, whole=i in passed)
+            substance = problems_of_substance(
+                planned[i], closed.get(i, ()), replies, bench.thresholds, whole=i in passed
+            )
             problems = tuple(dict.fromkeys((*problems, *substance)))
-            recall = share_supported(planned[i], replies)
+            recall = share_supported(planned[i], replies, bench.thresholds)
         rank = rank_of(item, lists[i], bench.chunks)
         done = msgspec.structs.replace(
             item, rank=rank, difficulty=difficulty(rank) if item.answerable else "", problems=problems

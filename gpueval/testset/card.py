@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gpueval.testset.bench import Checked
+from gpueval.testset.checks import Check
 from gpueval.testset.kinds import Kind
+from gpueval.testset.trust import Trust
 
 _AT = 5
 
@@ -49,6 +51,7 @@ class Card:
         n_documents, n_chunks: Of the corpus.
         n_documents_used: Documents that some kept item rests on.
         largest_share: Share of kept items of the document with the most.
+        trust: Per check how good the judge is at it, and its threshold.
         left_out: Files that were not read, with the reason.
         facts: Models, versions, settings, times.
     """
@@ -60,6 +63,7 @@ class Card:
     n_chunks: int
     n_documents_used: int
     largest_share: float
+    trust: Mapping[Check, Trust] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
 

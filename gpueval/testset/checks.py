@@ -8,7 +8,7 @@ reference.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -21,14 +21,34 @@ from gpueval.metrics.abstention import abstains
 from gpueval.metrics.wording import is_number, names, telling, tokens_of
 from gpueval.records import Ask, Completion, Request
 from gpueval.testset import asks
+from gpueval.testset.graph import entities
 from gpueval.testset.items import Item
 from gpueval.testset.kinds import Kind
 
-YES = 0.5
-"""Probability from which a verdict counts as yes."""
-
 NEAR_CHUNKS = 5
 """Chunks nearest to an unanswerable question that must not answer it."""
+
+
+class Check(StrEnum):
+    """What the judge is asked; each has a threshold of its own (:mod:`gpueval.testset.trust`)."""
+
+    ALONE = "alone"
+    SUPPORTED = "supported"
+    RESPONDS = "responds"
+    ANSWERED = "answered"
+    KNOWN = "known"
+
+
+Thresholds = Mapping[Check, float | None]
+"""Per check the probability from which a verdict counts as yes; None where this judge only guesses."""
+
+CHECK_WORDS = {
+    Check.ALONE: "The question can be understood alone.",
+    Check.SUPPORTED: "The evidence holds the reference.",
+    Check.RESPONDS: "The reference gives what is asked for.",
+    Check.ANSWERED: "A chunk answers the question.",
+    Check.KNOWN: "What the judge says without a document holds the reference.",
+}
 
 
 class Problem(StrEnum):
@@ -77,8 +97,9 @@ _SPEAKS_OF_TEXT = re.compile(
     re.IGNORECASE,
 )
 _POINTS = re.compile(
-    r"^(?:who|what|when|where|why|how|which|did|does|do|is|was|were|are|has|had|can|will)\b(?: (?!it\b)\w+){0,2}? "
-    r"(?:he|she|they|this|that|these|those|it(?! \w+ (?:that|to|for|if)\b))\b"
+    r"\b(?:did|does|do|is|was|were|are|has|had|can|will|must|may) "
+    r"(?:he|she|they|this|these|those|that(?= \w+\W*$)|it(?! \w+ (?:that|to|for|if)\b))\b"
+    r"|^(?:who|what|when|where|why|how|which) (?:\w+ )?(?:he|she|they|it)\b"
     r"|\bthe (?:author|speaker|narrator|writer)s?\b(?! of\b)",
     re.IGNORECASE,
 )
@@ -91,7 +112,7 @@ def problems_of_wording(item: Item) -> tuple[Problem, ...]:
 
 def _wording(item: Item) -> Iterator[Problem]:
     question = item.standalone
-    if leans(question):
+    if leans(question, [one.text for one in item.evidence]):
         yield Problem.LEANS
     if item.reference is not None and telling(item.reference) and not telling(item.reference) - telling(question):
         yield Problem.LEAKS
@@ -102,12 +123,18 @@ def _wording(item: Item) -> Iterator[Problem]:
         yield Problem.COPIED
 
 
-def leans(question: str) -> bool:
-    """Whether a question speaks of a text, points at something outside it, or names nothing."""
+def leans(question: str, evidence: Iterable[str] = ()) -> bool:
+    """Whether a question speaks of a text, points at something outside it, or names nothing although its evidence does.
+
+    Args:
+        question: The question.
+        evidence: Texts that it is asked about; in one without names, such as a rule for everybody, none are missed.
+    """
     return (
         _SPEAKS_OF_TEXT.search(question) is not None
         or _POINTS.search(question) is not None
-        or len(telling(question)) < 2
+        or not telling(question)
+        or (not _named(question) and any(map(entities, evidence)))
     )
 
 
@@ -196,7 +223,12 @@ def closed_support(questions: Questions, replies: Mapping[bytes, Completion], ke
 
 
 def problems_of_substance(
-    questions: Questions, closed: Sequence[Request], replies: Mapping[bytes, Completion], *, whole: bool = False
+    questions: Questions,
+    closed: Sequence[Request],
+    replies: Mapping[bytes, Completion],
+    thresholds: Thresholds,
+    *,
+    whole: bool = False,
 ) -> tuple[Problem, ...]:
     """Read the replies.
 
@@ -204,54 +236,47 @@ def problems_of_substance(
         questions: What was asked.
         closed: The third round's requests.
         replies: Every reply so far.
+        thresholds: Per check; a check without one finds nothing.
         whole: The second round was asked, too.
     """
 
-    def says_yes(request: Request) -> bool | None:
-        p = verdict([replies.get(request.key)]).p
-        return None if p is None else p >= YES
+    def says_yes(check: Check, requests: Iterable[Request | None]) -> list[bool | None]:
+        threshold = thresholds[check]
+        if threshold is None:
+            return []
+        found = [verdict([replies.get(one.key)]).p for one in requests if one is not None]
+        return [None if p is None else p >= threshold for p in found]
 
-    found = tuple(_substance(questions, closed, says_yes, whole=whole))
+    unanswerable = questions.item.kind is Kind.UNANSWERABLE
+    alone = says_yes(Check.ALONE, [questions.alone])
+    supported = says_yes(Check.SUPPORTED, questions.supported)
+    responds = says_yes(Check.RESPONDS, [questions.responds])
+    answered = says_yes(Check.ANSWERED, [questions.whole]) if whole else []
+    parts = says_yes(Check.ANSWERED, questions.parts) if whole else []
+    known = says_yes(Check.KNOWN, closed)
     said = replies.get(questions.closed.key) if questions.closed else None
     lost = whole and questions.closed is not None and (said is None or bool(said.failure))
-    return (*found, Problem.NOT_JUDGED) if lost and Problem.NOT_JUDGED not in found else found
+    found = {
+        Problem.LEANS: False in alone,
+        Problem.UNSUPPORTED: False in supported or not (questions.supported or unanswerable),
+        Problem.OFF: False in responds,
+        Problem.NOT_ANSWERED: False in answered,
+        Problem.ANSWERED if unanswerable else Problem.ONE_IS_ENOUGH: True in parts,
+        Problem.KNOWN: bool(known) and all(known),
+        Problem.NOT_JUDGED: lost or None in (*alone, *supported, *responds, *answered, *parts),
+    }
+    return tuple(problem for problem, there in found.items() if there)
 
 
-def _substance(
-    questions: Questions, closed: Sequence[Request], says_yes: Callable[[Request], bool | None], *, whole: bool
-) -> Iterator[Problem]:
-    unanswerable = questions.item.kind is Kind.UNANSWERABLE
-    supported = [says_yes(one) for one in questions.supported]
-    responds = [says_yes(one) for one in (questions.responds,) if one]
-    alone = [says_yes(one) for one in (questions.alone,) if one]
-    answered = [says_yes(one) for one in (questions.whole,) if one and whole]
-    parts = [says_yes(one) for one in questions.parts if whole]
-    known = [says_yes(one) for one in closed]
-    if False in alone:
-        yield Problem.LEANS
-    if False in supported or not (supported or unanswerable):
-        yield Problem.UNSUPPORTED
-    if False in responds:
-        yield Problem.OFF
-    if False in answered:
-        yield Problem.NOT_ANSWERED
-    if True in parts:
-        yield Problem.ANSWERED if unanswerable else Problem.ONE_IS_ENOUGH
-    if known and all(known):
-        yield Problem.KNOWN
-    if None in (*supported, *responds, *alone, *answered, *parts):
-        yield Problem.NOT_JUDGED
-
-
-def share_supported(questions: Questions, replies: Mapping[bytes, Completion]) -> float | None:
+def share_supported(questions: Questions, replies: Mapping[bytes, Completion], thresholds: Thresholds) -> float | None:
     """Share of the reference's claims that the evidence holds: context recall with the true evidence.
 
-    None for an unanswerable question, and where a verdict is missing.
+    None for an unanswerable question, where a verdict is missing, and where the judge only guesses.
     """
-    found = [verdict([replies.get(one.key)]).p for one in questions.supported]
-    if not found or None in found:
+    found, threshold = [verdict([replies.get(one.key)]).p for one in questions.supported], thresholds[Check.SUPPORTED]
+    if not found or None in found or threshold is None:
         return None
-    return sum(p is not None and p >= YES for p in found) / len(found)
+    return sum(p is not None and p >= threshold for p in found) / len(found)
 
 
 def claims_of(reference: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from gpueval.testset.chunks import CHUNK_CHARACTERS, Chunk, cut
 from gpueval.testset.documents import read_corpus
 from gpueval.testset.folder import read_items, write_items
 from gpueval.testset.items import Item, Proof
+from gpueval.testset.trust import measure
 
 
 def check_testset(
@@ -72,6 +73,7 @@ def check_testset(
             judge = engines.start(judge, engine=engine, options=dict(engine_options or {}), log=log)
             stack.callback(judge.close)
         bench = Bench(judge, encoder, store, chunks, vectors, progress)
+        bench.trust = measure(bench.ask, bench.keys)
         found = _with_repeats(check(items, bench, lambda wording: True))
         good = [one for one in found if not one.item.problems]
         bad = [one for one in found if one.item.problems]
@@ -84,6 +86,7 @@ def check_testset(
             len(chunks),
             used,
             largest,
+            dict(bench.trust),
         )
         write_items(folder / "checked.jsonl", [one.item for one in found])
         write_json(folder / "card.json", card.to_dict())

@@ -31,6 +31,7 @@ from gpueval.testset.folder import write_corpus, write_set
 from gpueval.testset.graph import links
 from gpueval.testset.items import Item, Order
 from gpueval.testset.kinds import DEFAULT_MIX, Kind, quotas
+from gpueval.testset.trust import measure
 
 _FIRST_YIELD, _LEAST_YIELD = 0.5, 0.15
 """Share of questions expected to pass: at first, and at least, so that a round stays bounded."""
@@ -113,12 +114,14 @@ def make_testset(
             judge = engines.start(judge, engine=engine, options=dict(engine_options or {}), log=log)
             stack.callback(judge.close)
         bench = Bench(judge, encoder, store, chunks, vectors, progress)
+        if wish.check:
+            bench.trust = measure(bench.ask, bench.keys)
         wanted = quotas(wish.n, wish.mix)
         pairs = links(chunks, vectors) if Kind.MULTI_HOP in wanted else ()
         sources = {kind: orders(kind, chunks, pairs, wish.manners, wish.seed) for kind in wanted}
         kept, dropped = _rounds(wanted, sources, bench, wish)
         facts = _facts(bench, wish, time.monotonic() - began)
-        card = _card(wanted, kept, dropped, read, chunks, facts)
+        card = _card(wanted, kept, dropped, read, chunks, bench, facts)
         write_set(folder, kept, dropped, card)
     return card
 
@@ -174,6 +177,7 @@ def _card(
     dropped: Sequence[Checked],
     read: Corpus,
     chunks: Sequence[Chunk],
+    bench: Bench,
     facts: dict[str, Any],
 ) -> Card:
     used, largest = spread(kept)
@@ -185,6 +189,7 @@ def _card(
         len(chunks),
         used,
         largest,
+        dict(bench.trust),
         read.left_out,
         facts,
     )

@@ -15,11 +15,12 @@ from gpueval.cli.testset import manners
 from gpueval.cli.testset import testset as command
 from gpueval.engines.scripted import Scripted
 from gpueval.errors import DataError, EngineError, UsageError
+from gpueval.judge.plan import Keys
 from gpueval.records import Completion, Request
 from gpueval.testset import asks
 from gpueval.testset.asks import Manner
 from gpueval.testset.bench import difficulty, rank_of
-from gpueval.testset.checks import Problem, leans, problems_of_wording
+from gpueval.testset.checks import Check, Problem, leans, problems_of_wording, questions_about
 from gpueval.testset.chunks import Chunk, cut
 from gpueval.testset.documents import Document, read_corpus
 from gpueval.testset.draw import orders
@@ -30,6 +31,7 @@ from gpueval.testset.items import Item, Proof, Turn
 from gpueval.testset.kinds import Kind, parse_mix, quotas
 from gpueval.testset.make import make_testset
 from gpueval.testset.review import read_sheet, write_sheet
+from gpueval.testset.trust import Trust, labelled, measure
 from gpueval.testset.update import Change, update_testset
 
 BERG = (
@@ -60,8 +62,13 @@ class Words:
         return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
 
 
+TRUSTED = {check: Trust(0.5, 1.0, 9, 9, used=True) for check in Check}
+
+
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for module in ("make", "examine"):
+        monkeypatch.setattr(f"gpueval.testset.{module}.measure", lambda ask, keys: TRUSTED)
     monkeypatch.setenv("GPUEVAL_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "docs"
     folder.mkdir()
@@ -211,6 +218,55 @@ def test_pairs_are_spread_over_chunks() -> None:
     assert len(spread_over(found, 9)) == 3
 
 
+def test_a_judge_is_measured_on_labelled_items_before_it_may_drop_any() -> None:
+    truth: dict[bytes, bool] = {}
+    keys = Keys("judge", "")
+    for one, label in labelled():
+        asked = questions_about(one, (), keys)
+        for request, says in (
+            *((request, label.supported) for request in asked.supported),
+            (asked.alone, label.alone),
+            (asked.responds, label.responds),
+            (asked.whole, label.whole),
+            *zip(asked.parts, label.parts, strict=False),
+        ):
+            if request is not None and says is not None:
+                truth[request.key] = says
+
+    def low(requests, stage):  # a judge that ranks well, and never says yes at 0.5
+        found = {}
+        for one in requests:
+            text = "The reference stands here." if one.ask.kind == "closed" else ""
+            p = 0.4 if truth.get(one.key) else 0.2
+            found[one.key] = Completion(one.key, text, labels=() if text else (p, 1 - p, 0.0))
+        return found
+
+    found = measure(low, keys)
+    assert found.keys() == set(Check)
+    for check in (Check.ALONE, Check.SUPPORTED, Check.RESPONDS, Check.ANSWERED):
+        assert found[check].used
+        assert 0.2 < found[check].threshold <= 0.4
+        assert found[check].balanced_accuracy > 0.95
+        assert found[check].n_yes > 5 < found[check].n_no
+    assert not found[Check.KNOWN].used
+
+    def guessing(requests, stage):
+        return {one.key: Completion(one.key, "x", labels=(0.7, 0.3, 0.0)) for one in requests}
+
+    assert not any(one.used for one in measure(guessing, keys).values())
+
+
+def test_a_check_at_which_the_judge_guesses_drops_nothing(corpus: Path, tmp_path: Path, monkeypatch) -> None:
+    guesses = {check: Trust(0.5, 0.5, 9, 9, used=False) for check in Check}
+    monkeypatch.setattr("gpueval.testset.make.measure", lambda ask, keys: guesses)
+    no = Counted(lambda one: Completion(one.key, labels=(0.1, 0.9, 0.0)) if one.ask.labels else reply(one))
+    mix = parse_mix("factual")
+    card = make_testset(corpus, 1, judge=no, embedder=Words(), out=tmp_path / "s", mix=mix)
+    assert card.n_kept == 1
+    assert card.solvability is None
+    assert card.to_dict()["trust"]["supported"]["used"] is False
+
+
 def test_questions_are_drawn_over_all_documents_and_alike_for_a_seed() -> None:
     sentence = "The Berg Library number {} in Oslo was founded by carpenter Ada Berg in 1921."
     chunks = [
@@ -272,6 +328,8 @@ def test_manners_take_turns() -> None:
         ("In which article of the Treaty of Rome is free movement named?", False),
         ("Is it open on Sundays?", True),
         ("What does the following document cost?", True),
+        ("In which year was it built?", True),
+        ("How high is the crane that she drew?", False),
         ("Is it true that the Berg Library in Oslo opens at nine?", False),
     ],
 )
