@@ -2,7 +2,7 @@
 
     python benchmarks/testset_checks.py JUDGE [--folder FOLDER] [--out benchmarks/results/testset_checks.jsonl]
 
-96 items over eight short documents written for this (gpueval/testset/assets/labelled.jsonl), each labelled by hand for
+108 items over eight short documents written for this (gpueval/testset/assets/labelled.jsonl), each labelled by hand for
 what the checks ask. Prints per check its threshold and balanced accuracy with this judge, cross-fitted, then the rules
 of words, and at last how many items that should be kept are kept, and dropped that should be dropped, with thresholds
 fitted on the other half of the items.

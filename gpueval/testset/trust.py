@@ -1,6 +1,6 @@
 """How good is this judge at the checks? It is asked about labelled items first, and every check gets its threshold.
 
-96 items over eight short documents, written and labelled by hand for this, lie beside the code. A small judge may be
+108 items over eight short documents, written and labelled by hand for this, lie beside the code. A small judge may be
 right in its ranking and wrong at 0.5; and a check at which it only guesses must not drop anything.
 """
 
@@ -22,8 +22,11 @@ from gpueval.stats import agreement, mapping
 from gpueval.testset.checks import Check, Questions, closed_support, questions_about
 from gpueval.testset.items import Item
 
-GUESSING = 0.6
+GUESSING = 0.65
 """Balanced accuracy, cross-fitted, below which a check is not used."""
+
+FEWEST = 8
+"""Labels of either kind below which a threshold is an accident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +128,5 @@ def fit(pairs: Sequence[tuple[float, bool]]) -> Trust:
     fitted = mapping.fit(scores, right, weights, mapping.method_for(len(right)))
     threshold = mapping.threshold(fitted, scores, weights)
     n_yes = int(right.sum())
-    return Trust(float(threshold), balanced, n_yes, len(pairs) - n_yes, balanced >= GUESSING)
+    used = balanced >= GUESSING and FEWEST <= n_yes <= len(pairs) - FEWEST
+    return Trust(float(threshold), balanced, n_yes, len(pairs) - n_yes, used)
