@@ -27,10 +27,10 @@ from gpueval.testset.checks import (
     Problem,
     closed_support,
     problems_of_substance,
-    problems_of_wording,
     questions_about,
 )
 from gpueval.testset.items import Item
+from gpueval.testset.wording import problems_of_wording
 
 
 def main() -> None:

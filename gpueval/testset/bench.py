@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from gpueval import engines
 from gpueval.engines.base import Engine
@@ -15,7 +14,6 @@ from gpueval.engines.text_encoder import TextEncoder, Vectors
 from gpueval.judge.answers import answers
 from gpueval.judge.plan import Keys
 from gpueval.judge.store import Store
-from gpueval.metrics.wording import is_number, names, tokens_of
 from gpueval.records import Completion, Request
 from gpueval.testset import asks
 from gpueval.testset.checks import (
@@ -25,7 +23,6 @@ from gpueval.testset.checks import (
     Questions,
     closed_support,
     problems_of_substance,
-    problems_of_wording,
     questions_about,
     share_supported,
 )
@@ -33,15 +30,13 @@ from gpueval.testset.chunks import Chunk
 from gpueval.testset.items import Item, Order, written
 from gpueval.testset.kinds import Kind
 from gpueval.testset.trust import Trust
+from gpueval.testset.wording import problems_of_wording
 from gpueval_kernels import cosine_topk
 
 Progress = Callable[[str, int, int], None]
 
 PLACES = 100
 """Places of the plain retriever's list in which the evidence is looked for."""
-
-NEARLY_SAME = 0.92
-"""Cosine of two questions from which they ask the same, where they hold the same names and numbers."""
 
 _EASY, _MEDIUM, _HARD = 1, 5, 20
 _WRITER_TOKENS = 320
@@ -185,64 +180,3 @@ def difficulty(rank: int | None) -> str:
     if rank is None or rank > _HARD:
         return "very hard"
     return "easy" if rank <= _EASY else "medium" if rank <= _MEDIUM else "hard"
-
-
-class Kept:
-    """Items kept so far, against which a further one is held."""
-
-    def __init__(self) -> None:
-        self.items: list[Checked] = []
-        self._texts: set[str] = set()
-
-    def repeats(self, one: Checked) -> bool:
-        """Whether an item asks what a kept one asks: the same words, or nearly the same meaning with the same names
-        and numbers.
-        """
-        if _plain(one.item.standalone) in self._texts:
-            return True
-        if not self.items:
-            return False
-        cosines = np.stack([other.vector for other in self.items]) @ one.vector
-        mine = _marks(one.item.standalone)
-        return any(_marks(self.items[i].item.standalone) == mine for i in np.flatnonzero(cosines >= NEARLY_SAME))
-
-    def add(self, one: Checked) -> None:
-        """Keep an item."""
-        self.items.append(one)
-        self._texts.add(_plain(one.item.standalone))
-
-
-def sift(checked: Sequence[Checked], kept: Kept, left: Mapping[Kind, int], *, checks: bool = True) -> list[Checked]:
-    """Keep what is good until a kind is full, in order; return the rest with the reason added.
-
-    Args:
-        checked: Checked items.
-        kept: Filled in place.
-        left: Items still wanted, by kind.
-        checks: Drop items with problems; else keep them all.
-    """
-    room = dict(left)
-    dropped = []
-    for one in checked:
-        problems = one.item.problems if checks else ()
-        if not problems and checks and kept.repeats(one):
-            problems = (Problem.REPEATED,)
-        if not problems and room.get(one.item.kind, 0) <= 0:
-            problems = (Problem.SPARE,)
-        if problems:
-            item = msgspec.structs.replace(one.item, problems=problems)
-            dropped.append(Checked(item, one.recall, one.vector))
-        else:
-            kept.add(one)
-            room[one.item.kind] -= 1
-    return dropped
-
-
-def _plain(text: str) -> str:
-    return " ".join(tokens_of(text)).casefold()
-
-
-def _marks(text: str) -> frozenset[str]:
-    tokens = tokens_of(text)
-    named = {tokens[i] for run in names(tokens) for i in run}
-    return frozenset(token.casefold() for token in tokens if token in named or is_number(token))

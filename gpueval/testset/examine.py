@@ -17,13 +17,14 @@ from gpueval.judge.store import Store
 from gpueval.retrieval.corpus import texts
 from gpueval.retrieval.nearest import encoded
 from gpueval.run_folder import locked, write_json
-from gpueval.testset.bench import Bench, Checked, Kept, Progress, check, encoder_of
+from gpueval.testset.bench import Bench, Checked, Progress, check, encoder_of
 from gpueval.testset.card import Card, mean_recall, rows_of, spread
 from gpueval.testset.checks import Problem
 from gpueval.testset.chunks import CHUNK_CHARACTERS, Chunk, cut
 from gpueval.testset.documents import read_corpus
 from gpueval.testset.folder import read_items, write_items
 from gpueval.testset.items import Item, Proof
+from gpueval.testset.sift import Kept
 from gpueval.testset.trust import measure
 
 

@@ -21,7 +21,7 @@ from gpueval.retrieval.nearest import encoded
 from gpueval.run_folder import locked
 from gpueval.testset import asks
 from gpueval.testset.asks import Manner
-from gpueval.testset.bench import Bench, Checked, Kept, Progress, check, encoder_of, sift, write
+from gpueval.testset.bench import Bench, Checked, Progress, check, encoder_of, write
 from gpueval.testset.card import Card, mean_recall, rows_of, spread
 from gpueval.testset.checks import Problem
 from gpueval.testset.chunks import CHUNK_CHARACTERS, Chunk, cut
@@ -31,6 +31,7 @@ from gpueval.testset.folder import write_corpus, write_set
 from gpueval.testset.graph import links
 from gpueval.testset.items import Item, Order
 from gpueval.testset.kinds import DEFAULT_MIX, Kind, quotas
+from gpueval.testset.sift import Kept, sift
 from gpueval.testset.trust import measure
 
 _FIRST_YIELD, _LEAST_YIELD = 0.5, 0.15

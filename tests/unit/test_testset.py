@@ -20,7 +20,7 @@ from gpueval.records import Completion, Request
 from gpueval.testset import asks
 from gpueval.testset.asks import Manner
 from gpueval.testset.bench import difficulty, rank_of
-from gpueval.testset.checks import Check, Problem, leans, problems_of_wording, questions_about
+from gpueval.testset.checks import Check, Problem, questions_about
 from gpueval.testset.chunks import Chunk, cut
 from gpueval.testset.documents import Document, read_corpus
 from gpueval.testset.draw import orders
@@ -33,6 +33,7 @@ from gpueval.testset.make import make_testset
 from gpueval.testset.review import read_sheet, write_sheet
 from gpueval.testset.trust import Trust, labelled, measure
 from gpueval.testset.update import Change, update_testset
+from gpueval.testset.wording import leans, problems_of_wording
 
 BERG = (
     "The Berg Library in Oslo was founded in 1921 by Ada Berg. It opens at nine on weekdays. "
