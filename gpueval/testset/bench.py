@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,6 +17,7 @@ from gpueval.judge.answers import answers
 from gpueval.judge.plan import Keys
 from gpueval.judge.store import Store
 from gpueval.records import Completion, Request
+from gpueval.retrieval.nearest import encoded
 from gpueval.testset import asks
 from gpueval.testset.checks import (
     NEAR_CHUNKS,
@@ -27,7 +30,7 @@ from gpueval.testset.checks import (
     share_supported,
 )
 from gpueval.testset.chunks import Chunk
-from gpueval.testset.items import Item, Order, written
+from gpueval.testset.items import Checked, Item, Order, written
 from gpueval.testset.kinds import Kind
 from gpueval.testset.trust import Trust
 from gpueval.testset.wording import problems_of_wording
@@ -86,26 +89,34 @@ class Bench:
         return [[i for i in row if i >= 0] for row in found.ids.tolist()]
 
 
-def encoder_of(embedder: str | Path | TextEncoder, device: str | None, log: Path) -> TextEncoder:
-    """Load the encoder of a folder; one that is loaded already stays the caller's."""
-    if isinstance(embedder, str | Path):
-        return TextEncoder(engines.model_folder(str(embedder)), device=device, log=log)
-    return embedder
+@contextmanager
+def opened(
+    folder: Path,
+    chunks: Sequence[Chunk],
+    judge: str | Engine,
+    embedder: str | Path | TextEncoder,
+    *,
+    engine: str | None,
+    engine_options: Mapping[str, Any] | None,
+    device: str | None,
+    progress: Progress,
+) -> Iterator[Bench]:
+    """Encode the corpus, open the folder's store and start the judge; what the caller started stays the caller's.
 
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """An item with what the checks found.
-
-    Attributes:
-        item: The item, its rank and problems filled in.
-        recall: Share of the reference's claims that the true evidence holds; None where it was not asked.
-        vector: Of the question that can be understood alone.
+    Raises:
+        PrerequisiteError: A model or a package is missing.
+        EngineError: The judge does not start.
     """
-
-    item: Item
-    recall: float | None
-    vector: Vectors
+    log = folder / "engine.log"
+    with ExitStack() as stack:
+        if isinstance(embedder, str | Path):
+            embedder = TextEncoder(engines.model_folder(str(embedder)), device=device, log=log)
+        vectors = encoded([chunk.text for chunk in chunks], embedder, progress=progress)
+        store = stack.enter_context(Store(folder / "judgments.sqlite"))
+        if isinstance(judge, str):
+            judge = engines.start(judge, engine=engine, options=dict(engine_options or {}), log=log)
+            stack.callback(judge.close)
+        yield Bench(judge, embedder, store, chunks, vectors, progress)
 
 
 def write(orders: Sequence[Order], first: int, bench: Bench) -> list[Item | None]:

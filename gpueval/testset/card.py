@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gpueval.testset.bench import Checked
 from gpueval.testset.checks import Check
+from gpueval.testset.items import Checked
 from gpueval.testset.kinds import Kind
 from gpueval.testset.trust import Trust
 

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from gpueval import engines
 from gpueval.engines.base import Engine
 from gpueval.engines.text_encoder import TextEncoder
 from gpueval.errors import DataError
-from gpueval.judge.store import Store
 from gpueval.retrieval.corpus import texts
-from gpueval.retrieval.nearest import encoded
 from gpueval.run_folder import locked, write_json
-from gpueval.testset.bench import Bench, Checked, Progress, check, encoder_of
+from gpueval.testset.bench import Progress, check, opened
 from gpueval.testset.card import Card, mean_recall, rows_of, spread
 from gpueval.testset.checks import Problem
 from gpueval.testset.chunks import CHUNK_CHARACTERS, Chunk, cut
 from gpueval.testset.documents import read_corpus
 from gpueval.testset.folder import read_items, write_items
-from gpueval.testset.items import Item, Proof
+from gpueval.testset.items import Checked, Item, Proof
 from gpueval.testset.sift import Kept
 from gpueval.testset.trust import measure
 
@@ -65,15 +61,19 @@ def check_testset(
     items = read_items(Path(file))
     chunks = _chunks(Path(corpus), chunk_characters)
     items = [_with_evidence(item, {chunk.id: chunk for chunk in chunks}, str(file)) for item in items]
-    with locked(folder), ExitStack() as stack:
-        log = folder / "engine.log"
-        encoder = encoder_of(embedder, device, log)
-        vectors = encoded([chunk.text for chunk in chunks], encoder, progress=progress)
-        store = stack.enter_context(Store(folder / "judgments.sqlite"))
-        if isinstance(judge, str):
-            judge = engines.start(judge, engine=engine, options=dict(engine_options or {}), log=log)
-            stack.callback(judge.close)
-        bench = Bench(judge, encoder, store, chunks, vectors, progress)
+    with (
+        locked(folder),
+        opened(
+            folder,
+            chunks,
+            judge,
+            embedder,
+            engine=engine,
+            engine_options=engine_options,
+            device=device,
+            progress=progress,
+        ) as bench,
+    ):
         bench.trust = measure(bench.ask, bench.keys)
         found = _with_repeats(check(items, bench, lambda wording: True))
         good = [one for one in found if not one.item.problems]

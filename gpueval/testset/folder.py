@@ -11,10 +11,9 @@ import msgspec
 from gpueval.errors import DataError
 from gpueval.fingerprint import text_digest
 from gpueval.run_folder import write_atomically, write_json
-from gpueval.testset.bench import Checked
 from gpueval.testset.card import Card
 from gpueval.testset.chunks import Chunk
-from gpueval.testset.items import Item
+from gpueval.testset.items import Checked, Item
 
 SET, DROPPED = "testset.jsonl", "dropped.jsonl"
 

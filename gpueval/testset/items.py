@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from gpueval.judge.parse import json_object
 from gpueval.metrics.base import is_blank
@@ -97,6 +99,21 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def standalone(self) -> str:
         """The question that can be understood alone."""
         return self.alone or self.question
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An item with what the checks found.
+
+    Attributes:
+        item: The item, its rank and problems filled in.
+        recall: Share of the reference's claims that the true evidence holds; None where it was not asked.
+        vector: Of the question that can be understood alone.
+    """
+
+    item: Item
+    recall: float | None
+    vector: NDArray[np.float32]
 
 
 def written(order: Order, chunks: Sequence[Chunk], completion: Completion | None, name: str) -> Item | None:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-from gpueval import __version__, engines
+from gpueval import __version__
 from gpueval.engines.base import Engine
 from gpueval.engines.text_encoder import TextEncoder
 from gpueval.errors import DataError, EngineError, UsageError
 from gpueval.judge import prompts
-from gpueval.judge.store import Store
-from gpueval.retrieval.nearest import encoded
 from gpueval.run_folder import locked
 from gpueval.testset import asks
 from gpueval.testset.asks import Manner
-from gpueval.testset.bench import Bench, Checked, Progress, check, encoder_of, write
+from gpueval.testset.bench import Bench, Progress, check, opened, write
 from gpueval.testset.card import Card, mean_recall, rows_of, spread
 from gpueval.testset.checks import Problem
 from gpueval.testset.chunks import CHUNK_CHARACTERS, Chunk, cut
@@ -29,7 +26,7 @@ from gpueval.testset.documents import Corpus, read_corpus
 from gpueval.testset.draw import orders
 from gpueval.testset.folder import write_corpus, write_set
 from gpueval.testset.graph import links
-from gpueval.testset.items import Item, Order
+from gpueval.testset.items import Checked, Item, Order
 from gpueval.testset.kinds import DEFAULT_MIX, Kind, quotas
 from gpueval.testset.sift import Kept, sift
 from gpueval.testset.trust import measure
@@ -101,29 +98,31 @@ def make_testset(
     if wish.n < 1:
         raise UsageError(f"{wish.n} items were asked for; at least 1 is needed.")
     folder, began = Path(out), time.monotonic()
-    with locked(folder), ExitStack() as stack:
+    with locked(folder):
         read = read_corpus(Path(corpus))
         chunks = cut(read.documents, wish.chunk_characters)
         if not chunks:
             raise DataError("holds no text that can be cut into chunks", file=str(corpus))
         write_corpus(folder, chunks)
-        log = folder / "engine.log"
-        encoder = encoder_of(embedder, device, log)
-        vectors = encoded([chunk.text for chunk in chunks], encoder, progress=progress)
-        store = stack.enter_context(Store(folder / "judgments.sqlite"))
-        if isinstance(judge, str):
-            judge = engines.start(judge, engine=engine, options=dict(engine_options or {}), log=log)
-            stack.callback(judge.close)
-        bench = Bench(judge, encoder, store, chunks, vectors, progress)
-        if wish.check:
-            bench.trust = measure(bench.ask, bench.keys)
-        wanted = quotas(wish.n, wish.mix)
-        pairs = links(chunks, vectors) if Kind.MULTI_HOP in wanted else ()
-        sources = {kind: orders(kind, chunks, pairs, wish.manners, wish.seed) for kind in wanted}
-        kept, dropped = _rounds(wanted, sources, bench, wish)
-        facts = _facts(bench, wish, time.monotonic() - began)
-        card = _card(wanted, kept, dropped, read, chunks, bench, facts)
-        write_set(folder, kept, dropped, card)
+        with opened(
+            folder,
+            chunks,
+            judge,
+            embedder,
+            engine=engine,
+            engine_options=engine_options,
+            device=device,
+            progress=progress,
+        ) as bench:
+            if wish.check:
+                bench.trust = measure(bench.ask, bench.keys)
+            wanted = quotas(wish.n, wish.mix)
+            pairs = links(chunks, bench.vectors) if Kind.MULTI_HOP in wanted else ()
+            sources = {kind: orders(kind, chunks, pairs, wish.manners, wish.seed) for kind in wanted}
+            kept, dropped = _rounds(wanted, sources, bench, wish)
+            facts = _facts(bench, wish, time.monotonic() - began)
+            card = _card(wanted, kept, dropped, read, chunks, bench, facts)
+            write_set(folder, kept, dropped, card)
     return card
 
 

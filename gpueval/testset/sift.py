@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from gpueval.metrics.wording import is_number, names, tokens_of
-from gpueval.testset.bench import Checked
 from gpueval.testset.checks import Problem
+from gpueval.testset.items import Checked
 from gpueval.testset.kinds import Kind
 
 NEARLY_SAME = 0.92
