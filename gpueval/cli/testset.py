@@ -204,9 +204,9 @@ def check(
 @testset.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("corpus", type=click.Path(path_type=Path))
-@_chunk
+@click.option("--chunk", type=click.IntRange(100), help="Longest chunk, characters.  [default: as the set was made]")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def update(folder: Path, corpus: Path, chunk: int, as_json: bool) -> None:
+def update(folder: Path, corpus: Path, chunk: int | None, as_json: bool) -> None:
     """Hold the set in FOLDER against the documents in CORPUS as they are now; needs no model.
 
     Items whose evidence changed or is gone move to stale.jsonl; evidence that stands elsewhere gets its new place.

@@ -108,19 +108,19 @@ def _html(path: Path, library: Any) -> str:
     """Text of a page: what a reader sees, a line per block, without scripts, styles and navigation."""
     try:
         page = library.BeautifulSoup(path.read_bytes(), "html.parser")
-    except (OSError, ValueError, AssertionError, RecursionError) as error:
-        raise DataError(f"cannot be read as HTML: {error}", file=str(path)) from error
-    for tag in page.find_all(_UNSEEN_TAGS):
-        tag.decompose()
-    for tag in page.find_all("br"):
-        tag.replace_with("\n")
-    for tag in page.find_all(_BLOCK_TAGS):
-        tag.insert_before("\n\n")
-        tag.insert_after("\n\n")
-    for tag in page.find_all(("td", "th")):
-        tag.insert_after(" ")
-    blocks = (" ".join(block.split()) for block in page.get_text().split("\n\n"))
-    return "\n\n".join(block for block in blocks if block)
+        for tag in page.find_all(_UNSEEN_TAGS):
+            tag.decompose()
+        for tag in page.find_all("br"):
+            tag.replace_with("\n")
+        for tag in page.find_all(_BLOCK_TAGS):
+            tag.insert_before("\n\n")
+            tag.insert_after("\n\n")
+        for tag in page.find_all(("td", "th")):
+            tag.insert_after(" ")
+        blocks = (" ".join(block.split()) for block in page.get_text().split("\n\n"))
+        return "\n\n".join(block for block in blocks if block)
+    except (OSError, ValueError, AssertionError, RecursionError) as error:  # a page nested ten thousand deep, too
+        raise DataError(f"cannot be read as HTML: {type(error).__name__}", file=str(path)) from error
 
 
 def _pdf(path: Path, library: Any) -> str:

@@ -52,7 +52,7 @@ class Updated:
     n_kept: int
 
 
-def update_testset(folder: Path | str, corpus: Path | str, chunk_characters: int) -> Updated:
+def update_testset(folder: Path | str, corpus: Path | str, chunk_characters: int | None = None) -> Updated:
     """Hold a set against the documents as they are now.
 
     Items whose evidence changed or is gone move from ``testset.jsonl`` to ``stale.jsonl``, as do unanswerable ones
@@ -62,7 +62,7 @@ def update_testset(folder: Path | str, corpus: Path | str, chunk_characters: int
     Args:
         folder: Folder of the set.
         corpus: Folder of the documents.
-        chunk_characters: Longest chunk, as when the set was made.
+        chunk_characters: Longest chunk; None takes what the set was made with.
 
     Raises:
         DataError: The set, its corpus file or the documents cannot be read.
@@ -72,7 +72,7 @@ def update_testset(folder: Path | str, corpus: Path | str, chunk_characters: int
         items = read_items(folder / SET)
         before = _texts_before(folder / "corpus.jsonl")
         read = read_corpus(Path(corpus))
-        chunks = cut(read.documents, chunk_characters)
+        chunks = cut(read.documents, chunk_characters or _chunk_characters(folder / "card.json"))
         now = {document.name: document for document in read.documents}
         new = any(chunk.text not in before for chunk in chunks)
         kept, stale, changes = list[Item](), list[Item](), dict[str, Change]()
@@ -93,6 +93,15 @@ def _texts_before(path: Path) -> frozenset[str]:
     except (OSError, KeyError, TypeError, msgspec.DecodeError) as error:
         raise DataError(
             f"cannot be read: {error}", file=str(path), remedy="It is written with the set: give the whole folder."
+        ) from error
+
+
+def _chunk_characters(card: Path) -> int:
+    try:
+        return int(msgspec.json.decode(card.read_bytes())["facts"]["wish"]["chunk_characters"])
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            "does not say how long its chunks are", file=str(card), remedy="Give it with --chunk, in characters."
         ) from error
 
 

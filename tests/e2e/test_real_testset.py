@@ -76,7 +76,7 @@ def test_without_checks_a_set_goes_through_update_and_run(made, vllm_judge, mode
         corpus, 3, judge=vllm_judge, embedder=models[1], out=out, mix=parse_mix("factual"), check=False, seed=4
     )
     assert card.n_kept == 3
-    assert set(update_testset(out, corpus, 1200).changes.values()) == {Change.SAME}
+    assert set(update_testset(out, corpus).changes.values()) == {Change.SAME}
     with pytest.raises(SystemExit) as ended:
         main(["retrieve", str(out), "--embedder", str(models[1]), "--index", "exact", "--out", str(tmp_path / "r")])
     assert ended.value.code == 0

@@ -582,11 +582,11 @@ def made(corpus: Path, tmp_path: Path) -> Path:
 
 def test_an_update_tells_what_the_documents_did_to_the_set(made: Path, corpus: Path) -> None:
     items = read_items(made / "testset.jsonl")
-    assert set(update_testset(made, corpus, 300).changes.values()) == {Change.SAME}
+    assert set(update_testset(made, corpus).changes.values()) == {Change.SAME}
     moved = "A new first paragraph about opening hours in the summer months of the year.\n\n" + BERG
     (corpus / "berg.md").write_text(moved)
     (corpus / "harbour.txt").write_text(HARBOUR.replace("1880", "1881"))
-    found = update_testset(made, corpus, 300)
+    found = update_testset(made, corpus)
     expected = {
         one.id: Change.CHANGED
         if one.evidence[0].document == "harbour.txt"
@@ -605,10 +605,17 @@ def test_an_update_tells_what_the_documents_did_to_the_set(made: Path, corpus: P
     }
 
 
+def test_an_update_of_a_set_without_its_card_asks_for_the_length_of_chunks(made: Path, corpus: Path) -> None:
+    (made / "card.json").write_text("{}")
+    with pytest.raises(DataError, match="does not say how long its chunks are"):
+        update_testset(made, corpus)
+    assert set(update_testset(made, corpus, 300).changes.values()) == {Change.SAME}
+
+
 def test_a_document_that_is_gone_or_renamed(made: Path, corpus: Path) -> None:
     (corpus / "harbour.txt").unlink()
     (corpus / "berg.md").rename(corpus / "library.md")
-    changes = update_testset(made, corpus, 300).changes
+    changes = update_testset(made, corpus).changes
     assert set(changes.values()) <= {Change.GONE, Change.MOVED, Change.RECHECK}
     assert Change.MOVED in changes.values()
     assert all(one.evidence[0].document == "library.md" for one in read_items(made / "testset.jsonl"))
