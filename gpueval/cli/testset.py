@@ -171,12 +171,13 @@ def check(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Hold a set made by hand against every check: JSON lines with question, reference, relevant_ids.
+    """Hold a set made by hand against every check: JSON lines with id, question, reference and relevant_ids.
 
     Says per item what is wrong with it, and the set's solvability: context recall with the true evidence. Drops
     nothing. Exit code 0 whatever is found.
     """
-    folder = out or Path("checks") / file.name.split(".")[0]
+    name = file.resolve().parent.name if file.name == SET else file.name.split(".")[0]
+    folder = out or Path("checks") / name
     with ProgressBar(quiet=quiet) as progress:
         found, checked = check_testset(
             file,

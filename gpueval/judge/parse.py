@@ -124,7 +124,7 @@ def questions(completion: Completion | None, n: int) -> tuple[tuple[str, ...], S
     items = value.get("questions")
     if not isinstance(items, list):
         return (), State.PARSE_FAILED
-    texts = tuple(_clean(item) for item in items if isinstance(item, str) and item.strip())[:n]
+    texts = tuple(clean(item) for item in items if isinstance(item, str) and item.strip())[:n]
     if not texts:
         return (), State.PARSE_FAILED
     return texts, State.OK if len(texts) == n else State.PARTIAL
@@ -149,11 +149,11 @@ def claims(completion: Completion | None, n_sentences: int) -> tuple[tuple[tuple
         if not isinstance(number, int) or isinstance(number, bool) or not isinstance(text, str):
             return (), State.PARSE_FAILED
         if text.strip() and 1 <= number <= n_sentences:
-            found.append((number - 1, _clean(text)))
+            found.append((number - 1, clean(text)))
     return tuple(dict.fromkeys(found)), State.OK
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Strip, and replace lone surrogates, which JSON can spell but no encoding can hold."""
     return text.strip().encode("utf-8", "replace").decode()
 

@@ -15,6 +15,7 @@ _BULLET = re.compile(r"^\s*(?:[-*•‣◦·]|\d{1,3}[.)])\s+")
 _CUT_SHORT = re.compile(r"^\d{1,3}\.$|(?:^|\s)(?:approx|ca|bzw|nr|fig)\.$", re.IGNORECASE)
 _DAY = re.compile(r"(?:^|\s)\d{1,2}\.$")
 _MONTH = re.compile(r"(?:jan|feb|mär|mar|apr|mai|maj|jun|jul|aug|sep|okt|nov|dez|dec|des)[a-zä]*\b", re.IGNORECASE)
+_BEFORE_STOP = re.compile(r"[^\S\x00-\x7f](?=\s*\.)")
 _NO_BREAK = re.compile(r"[\w\s,;:'\"()%€$/-]*")
 
 
@@ -33,7 +34,7 @@ def sentences(text: str) -> tuple[str, ...]:
     from sentencex import segment
 
     found: list[str] = []
-    for piece in segment("en", stripped):
+    for piece in segment("en", segmentable(stripped)):
         lines = piece.split("\n")
         rows = sum(line.lstrip().startswith("|") for line in lines)
         for part in lines if rows > 1 else [" ".join(lines)]:
@@ -47,6 +48,13 @@ def sentences(text: str) -> tuple[str, ...]:
     if sum(_BULLET.match(part) is not None for part in found) > 1:  # one mark alone may be a minus sign
         found = [_BULLET.sub("", part, count=1).strip() or part for part in found]
     return tuple(found) or (stripped,)
+
+
+def segmentable(text: str) -> str:
+    """Return the text, as long as before, with plain blanks for others before a full stop: sentencex 1.0 panics at a
+    single letter, a no-break space and a full stop.
+    """
+    return _BEFORE_STOP.sub(" ", text)
 
 
 def _goes_on(before: str, after: str) -> bool:

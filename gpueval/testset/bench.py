@@ -149,6 +149,8 @@ def check(items: Sequence[Item], bench: Bench, about: Callable[[Sequence[Problem
     """
     vectors = bench.encoder.encode([item.standalone for item in items], "query")
     lists = bench.nearest(vectors, PLACES)
+    ranks = [rank_of(item, places, bench.chunks) for item, places in zip(items, lists, strict=True)]
+    items = [msgspec.structs.replace(item, rank=rank) for item, rank in zip(items, ranks, strict=True)]
     wording = [problems_of_wording(item) for item in items]
     planned: dict[int, Questions] = {}
     for i, item in enumerate(items):
@@ -169,9 +171,8 @@ def check(items: Sequence[Item], bench: Bench, about: Callable[[Sequence[Problem
             )
             problems = tuple(dict.fromkeys((*problems, *substance)))
             recall = share_supported(planned[i], replies, bench.thresholds)
-        rank = rank_of(item, lists[i], bench.chunks)
         done = msgspec.structs.replace(
-            item, rank=rank, difficulty=difficulty(rank) if item.answerable else "", problems=problems
+            item, difficulty=difficulty(item.rank) if item.answerable else "", problems=problems
         )
         found.append(Checked(done, recall, vectors[i]))
     return found

@@ -30,59 +30,52 @@ class Check(StrEnum):
     """What the judge is asked; each has a threshold of its own (:mod:`gpueval.testset.trust`)."""
 
     ALONE = "alone"
+    """The question can be understood alone."""
     SUPPORTED = "supported"
+    """The evidence holds the reference."""
     RESPONDS = "responds"
+    """The reference gives what is asked for."""
     ANSWERED = "answered"
+    """Meant to be unanswerable, and a chunk of the corpus answers it."""
+    """A chunk answers the question."""
     KNOWN = "known"
+    """The judge gives the reference without seeing anything."""
+    """What the judge says without a document holds the reference."""
 
 
 Thresholds = Mapping[Check, float | None]
 """Per check the probability from which a verdict counts as yes; None where this judge only guesses."""
-
-CHECK_WORDS = {
-    Check.ALONE: "The question can be understood alone.",
-    Check.SUPPORTED: "The evidence holds the reference.",
-    Check.RESPONDS: "The reference gives what is asked for.",
-    Check.ANSWERED: "A chunk answers the question.",
-    Check.KNOWN: "What the judge says without a document holds the reference.",
-}
 
 
 class Problem(StrEnum):
     """Why an item is dropped; an item has all that apply, and is counted under the first."""
 
     UNREADABLE = "unreadable"
+    """The writer's reply could not be read, or a field was empty."""
     LEANS = "not self-contained"
+    """It speaks of 'the document', or does not say whom or what it is about."""
     LEAKS = "answer in the question"
+    """The question already holds what the reference says."""
     NO_FOLLOW_UP = "follow-up does not lean on the first question"
+    """The last question can be understood without the first."""
     COPIED = "question copied from the chunk"
+    """The question is a sentence of the chunk, or no question at all."""
     UNSUPPORTED = "reference not supported by its evidence"
+    """The judge finds a claim of the reference that the evidence does not hold."""
     OFF = "reference does not answer the question"
+    """The judge finds that the reference does not give what is asked for."""
     NOT_ANSWERED = "evidence does not answer the question"
+    """The judge does not find the answer in the evidence."""
     ONE_IS_ENOUGH = "one chunk is enough"
+    """Asked over two chunks, and one of them alone answers it."""
     ANSWERED = "answered in the corpus after all"
     KNOWN = "known without any document"
     REPEATED = "same or nearly the same as another"
+    """A question kept before asks the same."""
     NOT_JUDGED = "the judge failed"
+    """A verdict is missing; the same command asks again."""
     SPARE = "more than were asked for"
-
-
-PROBLEM_WORDS = {
-    Problem.UNREADABLE: "The writer's reply could not be read, or a field was empty.",
-    Problem.LEANS: "It speaks of 'the document', or does not say whom or what it is about.",
-    Problem.LEAKS: "The question already holds what the reference says.",
-    Problem.NO_FOLLOW_UP: "The last question can be understood without the first.",
-    Problem.COPIED: "The question is a sentence of the chunk, or no question at all.",
-    Problem.UNSUPPORTED: "The judge finds a claim of the reference that the evidence does not hold.",
-    Problem.OFF: "The judge finds that the reference does not give what is asked for.",
-    Problem.NOT_ANSWERED: "The judge does not find the answer in the evidence.",
-    Problem.ONE_IS_ENOUGH: "Asked over two chunks, and one of them alone answers it.",
-    Problem.ANSWERED: "Meant to be unanswerable, and a chunk of the corpus answers it.",
-    Problem.KNOWN: "The judge gives the reference without seeing anything.",
-    Problem.REPEATED: "A question kept before asks the same.",
-    Problem.NOT_JUDGED: "A verdict is missing; the same command asks again.",
-    Problem.SPARE: "Good, and the number of its kind was reached.",
-}
+    """Good, and the number of its kind was reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +185,8 @@ def problems_of_substance(
     parts = says_yes(Check.ANSWERED, questions.parts) if whole else []
     known = says_yes(Check.KNOWN, closed)
     said = replies.get(questions.closed.key) if questions.closed else None
-    lost = whole and questions.closed is not None and (said is None or bool(said.failure))
+    asked_closed = whole and questions.closed is not None and thresholds[Check.KNOWN] is not None
+    lost = asked_closed and (said is None or bool(said.failure))
     found = {
         Problem.LEANS: False in alone,
         Problem.UNSUPPORTED: False in supported or not (questions.supported or unanswerable),
@@ -200,7 +194,7 @@ def problems_of_substance(
         Problem.NOT_ANSWERED: False in answered,
         Problem.ANSWERED if unanswerable else Problem.ONE_IS_ENOUGH: True in parts,
         Problem.KNOWN: bool(known) and all(known),
-        Problem.NOT_JUDGED: lost or None in (*alone, *supported, *responds, *answered, *parts),
+        Problem.NOT_JUDGED: lost or None in (*alone, *supported, *responds, *answered, *parts, *known),
     }
     return tuple(problem for problem, there in found.items() if there)
 

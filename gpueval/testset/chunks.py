@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpueval.fingerprint import text_digest
+from gpueval.judge.sentences import segmentable
 from gpueval.testset.documents import Document
 
 CHUNK_CHARACTERS = 1200
@@ -68,6 +69,7 @@ def _pieces(text: str, longest: int) -> Iterator[tuple[int, int, bool]]:
 
     opens = True
     at = 0
+    text = segmentable(text)  # as long as before: offsets stay
     for sentence in get_sentence_boundaries("en", text):
         piece = sentence["text"]
         at = text.index(piece, at)
@@ -87,7 +89,9 @@ def _cut_long(text: str, start: int, end: int, longest: int) -> Iterator[tuple[i
     while end - start > longest:
         space = max(text.rfind(mark, start, start + longest) for mark in (" ", "\n"))
         stop = space if space > start else start + longest
-        yield start, stop
-        start = stop + len(text[stop:end]) - len(text[stop:end].lstrip())
+        yield start, start + len(text[start:stop].rstrip())
+        while stop < end and text[stop].isspace():
+            stop += 1
+        start = stop
     if start < end:
         yield start, end

@@ -8,6 +8,7 @@ nothing that a document brings.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ PLAIN = (".txt", ".md", ".markdown", ".rst")
 _HTML = (".html", ".htm", ".xhtml")
 FORMATS = (*PLAIN, *_HTML, ".pdf", ".docx")
 
-_UNSEEN_TAGS = ("script", "style", "noscript", "template", "head", "nav", "footer", "svg")
+_UNSEEN_TAGS = ("script", "style", "noscript", "template", "title", "nav", "footer", "svg")
 _BLOCK_TAGS = ("p", "div", "li", "h1", "h2", "h3", "h4", "h5", "h6", "tr", "section", "article", "pre", "blockquote")
 
 
@@ -60,7 +61,7 @@ def read_corpus(folder: Path) -> Corpus:
     found: list[Document] = []
     left_out: dict[str, str] = {}
     for path in _files(folder):
-        name = path.relative_to(folder).as_posix()
+        name = _name(path.relative_to(folder))
         try:
             text = _text(path)
         except DataError as error:
@@ -75,10 +76,17 @@ def read_corpus(folder: Path) -> Corpus:
     return Corpus(tuple(found), left_out)
 
 
+def _name(path: Path) -> str:
+    """Name a file in letters that every output can hold: what is no UTF-8, or controls a terminal, is escaped."""
+    text = os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 def _files(folder: Path) -> Iterator[Path]:
     root = folder.resolve()
     for path in sorted(folder.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        hidden = hidden or (path.parent / "testset.jsonl").is_file()  # a set is not made of its own card
         if path.is_file() and not hidden and path.resolve().is_relative_to(root):
             yield path
 
@@ -124,7 +132,7 @@ def _html(path: Path, library: Any) -> str:
 
 
 def _pdf(path: Path, library: Any) -> str:
-    """Text of all pages, an empty line between them; words cut at the end of a line are joined."""
+    """Text of all pages, an empty line between them; a soft hyphen at the end of a line is taken out."""
     logger = logging.getLogger("pypdf")
     before, logger.disabled = logger.disabled, True  # it reports every oddity of a file it reads well
     try:
@@ -149,4 +157,6 @@ def _docx(path: Path, library: Any) -> str:
 
 
 def _table(table: Any) -> str:
-    return "\n".join(" | ".join(cell.text.strip() for cell in row.cells) for row in table.rows)
+    """Rows of a table; a cell that stretches over several columns counts once."""
+    rows = ({id(cell._tc): cell.text.strip() for cell in row.cells} for row in table.rows)
+    return "\n".join(" | ".join(row.values()) for row in rows)

@@ -12,7 +12,7 @@ from random import Random
 from gpueval.judge.injection import instructs
 from gpueval.judge.sentences import sentences
 from gpueval.metrics.abstention import says_nothing
-from gpueval.metrics.wording import telling
+from gpueval.metrics.wording import telling, tokens_of
 from gpueval.testset.asks import Manner
 from gpueval.testset.chunks import Chunk
 from gpueval.testset.graph import Link, spread_over
@@ -21,6 +21,9 @@ from gpueval.testset.kinds import Kind
 
 _SHORTEST_WORDS = 6
 """Telling words of a sentence that is worth a question."""
+
+_SHORTEST_LETTERS, _LONG_TOKEN = 12, 9
+"""The same where words are not set apart, and the mean length of a token from which they are not."""
 
 _LONGEST_CHARACTERS = 400
 _WHOLE = frozenset({Kind.REASONING, Kind.OPEN_ENDED, Kind.FOLLOW_UP})
@@ -83,7 +86,15 @@ def is_worth_asking(sentence: str) -> bool:
     """Whether a sentence says enough to be asked about, and speaks of its subject rather than to a model."""
     return (
         len(sentence) <= _LONGEST_CHARACTERS
-        and len(telling(sentence)) >= _SHORTEST_WORDS
+        and _says_enough(sentence)
         and not says_nothing(sentence)
         and not instructs(sentence)
     )
+
+
+def _says_enough(sentence: str) -> bool:
+    """Count telling words, or letters in a script that sets no blanks between words."""
+    tokens = tokens_of(sentence)
+    if sum(map(len, tokens)) > _LONG_TOKEN * len(tokens):
+        return sum(map(len, tokens)) >= _SHORTEST_LETTERS
+    return len(telling(sentence)) >= _SHORTEST_WORDS

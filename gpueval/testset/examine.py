@@ -60,7 +60,8 @@ def check_testset(
     folder = Path(out)
     items = read_items(Path(file))
     chunks = _chunks(Path(corpus), chunk_characters)
-    items = [_with_evidence(item, {chunk.id: chunk for chunk in chunks}, str(file)) for item in items]
+    held = {chunk.id: chunk for chunk in chunks}
+    items = [_with_evidence(item, held, str(file)) for item in items]
     with (
         locked(folder),
         opened(
@@ -81,7 +82,7 @@ def check_testset(
         used, largest = spread(found)
         card = Card(
             rows_of({}, good, bad),
-            mean_recall(good),
+            mean_recall(found),
             mean_recall(found),
             len({chunk.document for chunk in chunks}),
             len(chunks),
@@ -98,14 +99,16 @@ def _chunks(corpus: Path, longest: int) -> Sequence[Chunk]:
     if corpus.is_dir() and not (corpus / "corpus.jsonl").is_file():
         return cut(read_corpus(corpus).documents, longest)
     file = corpus / "corpus.jsonl" if corpus.is_dir() else corpus
-    return [Chunk(name, name.partition("#")[0], 0, len(text), text) for name, text in texts(file)]
+    return [Chunk(name, name.rpartition("#")[0] or name, 0, len(text), text) for name, text in texts(file)]
 
 
 def _with_evidence(item: Item, held: Mapping[str, Chunk], file: str) -> Item:
-    if item.evidence or not item.answerable:
+    if not item.answerable:
         return item
     if lacking := [name for name in item.relevant_ids if name not in held]:
         raise DataError(f"item '{item.id}': '{lacking[0]}' is not in the corpus", file=file, field="relevant_ids")
+    if item.evidence:
+        return item
     if not item.relevant_ids:
         raise DataError(
             f"item '{item.id}' has none",

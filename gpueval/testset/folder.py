@@ -18,8 +18,11 @@ from gpueval.testset.items import Checked, Item
 SET, DROPPED = "testset.jsonl", "dropped.jsonl"
 
 
-def write_set(folder: Path, kept: Sequence[Checked], dropped: Sequence[Checked], card: Card) -> None:
-    """Write ``testset.jsonl``, ``dropped.jsonl``, ``queries.jsonl``, ``qrels/test.tsv`` and ``card.json``."""
+def write_set(
+    folder: Path, chunks: Sequence[Chunk], kept: Sequence[Checked], dropped: Sequence[Checked], card: Card
+) -> None:
+    """Write the set, what was dropped, the corpus, queries and judgments in BEIR's layout, and ``card.json``."""
+    write_corpus(folder, chunks)
     write_items(folder / SET, [one.item for one in kept])
     write_items(folder / DROPPED, [one.item for one in dropped])
     write_judgments(folder, [one.item for one in kept])
@@ -52,6 +55,11 @@ def write_lines(path: Path, rows: Iterable[Any]) -> None:
     """Write JSON lines, whole or not at all."""
     encode = msgspec.json.Encoder().encode
     write_atomically(path, b"".join(encode(row) + b"\n" for row in rows))
+
+
+def read_more(path: Path) -> list[Item]:
+    """Read items put aside earlier; none where the file is missing or empty."""
+    return read_items(path) if path.is_file() and path.read_bytes().strip() else []
 
 
 def read_items(path: Path) -> list[Item]:

@@ -43,7 +43,7 @@ class Link:
     Attributes:
         first, second: Positions among the chunks.
         bridge: The rarest name that both hold, as it is written in the first.
-        weight: ``log(documents / documents that hold the name) * cosine``.
+        weight: ``log(1 + documents / documents that hold the name) * cosine``.
     """
 
     first: int

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gpueval.judge.parse import json_object
+from gpueval.judge.parse import clean, json_object
 from gpueval.metrics.base import is_blank
 from gpueval.records import Completion
 from gpueval.testset.asks import Manner, fields_of
@@ -90,10 +90,11 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def kind(self) -> Kind:
-        """Its kind; a hand-made item of an unknown group is taken as factual, or as unanswerable."""
-        if self.group in list(Kind):
-            return Kind(self.group)
-        return Kind.FACTUAL if self.answerable else Kind.UNANSWERABLE
+        """Its kind: unanswerable where it is not answerable; an unknown group is taken as factual."""
+        if not self.answerable:
+            return Kind.UNANSWERABLE
+        known = self.group in list(Kind) and self.group != Kind.UNANSWERABLE
+        return Kind(self.group) if known else Kind.FACTUAL
 
     @property
     def standalone(self) -> str:
@@ -123,7 +124,7 @@ def written(order: Order, chunks: Sequence[Chunk], completion: Completion | None
     fields = json_object(completion.text) or {}
     if any(not isinstance(fields.get(key), str) or is_blank(fields[key]) for key in fields_of(order.kind)):
         return None
-    text: dict[str, Any] = {key: " ".join(fields[key].split()) for key in fields_of(order.kind)}
+    text: dict[str, Any] = {key: clean(" ".join(fields[key].split())) for key in fields_of(order.kind)}
     shared = _common(order, chunks, name)
     if order.kind is Kind.UNANSWERABLE:
         return Item(question=text["question"], answerable=False, **shared)

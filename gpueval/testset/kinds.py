@@ -12,25 +12,22 @@ class Kind(StrEnum):
     """What a question asks of a RAG system."""
 
     FACTUAL = "factual"
+    """One fact of one chunk."""
     REASONING = "reasoning"
+    """Takes a step beyond one sentence: a comparison, a sum, a cause."""
     MULTI_HOP = "multi_hop"
+    """Needs two chunks; neither alone answers it."""
     CONDITIONAL = "conditional"
+    """Asks what holds under a condition that the chunk names."""
     ADVERSARIAL = "adversarial"
+    """One fact, asked without the words of the chunk."""
     OPEN_ENDED = "open_ended"
+    """How or why, answered in a few sentences."""
     FOLLOW_UP = "follow_up"
+    """The second question of a conversation, which leans on the first."""
     UNANSWERABLE = "unanswerable"
+    """On the subject of a chunk, and answered nowhere in the corpus."""
 
-
-KIND_WORDS = {
-    Kind.FACTUAL: "One fact of one chunk.",
-    Kind.REASONING: "Takes a step beyond one sentence: a comparison, a sum, a cause.",
-    Kind.MULTI_HOP: "Needs two chunks; neither alone answers it.",
-    Kind.CONDITIONAL: "Asks what holds under a condition that the chunk names.",
-    Kind.ADVERSARIAL: "One fact, asked without the words of the chunk.",
-    Kind.OPEN_ENDED: "How or why, answered in a few sentences.",
-    Kind.FOLLOW_UP: "The second question of a conversation, which leans on the first.",
-    Kind.UNANSWERABLE: "On the subject of a chunk, and answered nowhere in the corpus.",
-}
 
 DEFAULT_MIX: Mapping[Kind, float] = {
     Kind.FACTUAL: 0.25,

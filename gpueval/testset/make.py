@@ -24,12 +24,14 @@ from gpueval.testset.checks import Problem
 from gpueval.testset.chunks import CHUNK_CHARACTERS, Chunk, cut
 from gpueval.testset.documents import Corpus, read_corpus
 from gpueval.testset.draw import orders
-from gpueval.testset.folder import write_corpus, write_set
+from gpueval.testset.folder import write_set
 from gpueval.testset.graph import links
 from gpueval.testset.items import Checked, Item, Order
 from gpueval.testset.kinds import DEFAULT_MIX, Kind, quotas
+from gpueval.testset.review import REJECTED
 from gpueval.testset.sift import Kept, sift
 from gpueval.testset.trust import measure
+from gpueval.testset.update import STALE
 
 _FIRST_YIELD, _LEAST_YIELD = 0.5, 0.15
 """Share of questions expected to pass: at first, and at least, so that a round stays bounded."""
@@ -99,11 +101,15 @@ def make_testset(
         raise UsageError(f"{wish.n} items were asked for; at least 1 is needed.")
     folder, began = Path(out), time.monotonic()
     with locked(folder):
+        if touched := [name for name in (REJECTED, STALE) if (folder / name).exists()]:
+            raise UsageError(
+                f"The set in {folder} was reviewed or updated ({touched[0]}); making it anew would undo that.",
+                "Choose another --out.",
+            )
         read = read_corpus(Path(corpus))
         chunks = cut(read.documents, wish.chunk_characters)
         if not chunks:
             raise DataError("holds no text that can be cut into chunks", file=str(corpus))
-        write_corpus(folder, chunks)
         with opened(
             folder,
             chunks,
@@ -122,7 +128,7 @@ def make_testset(
             kept, dropped = _rounds(wanted, sources, bench, wish)
             facts = _facts(bench, wish, time.monotonic() - began)
             card = _card(wanted, kept, dropped, read, chunks, bench, facts)
-            write_set(folder, kept, dropped, card)
+            write_set(folder, chunks, kept, dropped, card)
     return card
 
 
@@ -131,7 +137,7 @@ def _rounds(
 ) -> tuple[list[Checked], list[Checked]]:
     """Write and check until every kind is full, its limit is reached, or nothing is left to ask about."""
     kept, dropped = Kept(), list[Checked]()
-    n_written = dict.fromkeys(wanted, 0)
+    n_written, n_read = dict.fromkeys(wanted, 0), 0
     while True:
         left = {kind: wanted[kind] - sum(one.item.kind is kind for one in kept.items) for kind in wanted}
         asked = [
@@ -139,12 +145,17 @@ def _rounds(
             for kind, source in sources.items()
             for order in islice(source, _next(left[kind], n_written[kind], wanted[kind], wish))
         ]
+        if not asked and not sum(n_written.values()):
+            raise DataError(
+                "have no sentence that says enough to be asked about", file="the documents", remedy="Try other kinds."
+            )
         if not asked:
             return kept.items, dropped
         found = write(asked, sum(n_written.values()) + 1, bench)
         for order in asked:
             n_written[order.kind] += 1
-        if not any(found) and not kept.items:
+        n_read += sum(item is not None for item in found)
+        if not n_read:
             raise EngineError(
                 f"None of {len(found):,} questions could be read.",
                 "See engine.log; a judge must be able to write JSON.",

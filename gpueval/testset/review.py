@@ -16,11 +16,14 @@ import jinja2
 import msgspec
 
 from gpueval.errors import DataError, UsageError
-from gpueval.run_folder import write_atomically
-from gpueval.testset.folder import SET, read_items, write_items, write_judgments
+from gpueval.run_folder import locked, write_atomically
+from gpueval.testset.folder import SET, read_items, read_more, write_items, write_judgments
 from gpueval.testset.items import Item
 
-COLUMNS = ("id", "verdict", "kind", "question", "reference", "comment", "evidence", "earlier turns")
+COLUMNS = ("id", "verdict", "kind", "question", "alone", "reference", "comment", "evidence", "earlier turns")
+FILLED = COLUMNS[:7]
+"""What is read back."""
+
 VERDICTS = ("", "keep", "drop")
 REJECTED = "rejected.jsonl"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -63,30 +66,33 @@ def write_sheet(folder: Path | str, path: Path) -> int:
 def read_sheet(folder: Path | str, path: Path) -> Reviewed:
     """Take a filled sheet over: dropped items go to ``rejected.jsonl``, changed questions and references are kept.
 
-    An item without a verdict, or not in the sheet, stays as it is. ``queries.jsonl`` and ``qrels/test.tsv`` follow.
+    An item without a verdict, or not in the sheet, stays as it is; one that was dropped before stays dropped, so that
+    the same sheet, or that of a second reader, can be read again. ``queries.jsonl`` and ``qrels/test.tsv`` follow.
 
     Raises:
         DataError: The sheet is none, names an item that the set does not have, or holds another verdict.
     """
     folder = Path(folder)
-    items = read_items(folder / SET)
-    rows = _rows(path, {item.id for item in items})
-    kept, dropped, n_mended, n_open = list[Item](), list[Item](), 0, 0
-    for item in items:
-        row = rows.get(item.id)
-        verdict = row["verdict"].strip().casefold() if row else ""
-        n_open += not verdict
-        if verdict == "drop":
-            dropped.append(msgspec.structs.replace(item, problems=(_comment(row),)))
-            continue
-        mended = _mended(item, row) if row else item
-        n_mended += mended != item
-        kept.append(mended)
-    if not kept:
-        raise DataError("drops every item", file=str(path), remedy="Nothing was changed.")
-    write_items(folder / REJECTED, dropped)
-    write_items(folder / SET, kept)
-    write_judgments(folder, kept)
+    with locked(folder):
+        items = read_items(folder / SET)
+        before = read_more(folder / REJECTED)
+        rows = _rows(path, {item.id for item in (*items, *before)})
+        kept, dropped, n_mended, n_open = list[Item](), list[Item](), 0, 0
+        for item in items:
+            row = rows.get(item.id)
+            verdict = row["verdict"].strip().casefold() if row else ""
+            n_open += not verdict
+            if verdict == "drop":
+                dropped.append(msgspec.structs.replace(item, problems=(_comment(row),)))
+                continue
+            mended = _mended(item, row) if row else item
+            n_mended += mended != item
+            kept.append(mended)
+        if not kept:
+            raise DataError("drops every item", file=str(path), remedy="Nothing was changed.")
+        write_items(folder / REJECTED, [*before, *dropped])
+        write_items(folder / SET, kept)
+        write_judgments(folder, kept)
     return Reviewed(len(kept), n_mended, len(dropped), n_open)
 
 
@@ -95,12 +101,10 @@ def _comment(row: dict[str, str] | None) -> str:
 
 
 def _mended(item: Item, row: dict[str, str]) -> Item:
-    question, reference = _plain(row["question"]), _plain(row["reference"])
-    changed: dict[str, str] = {}
-    if question and question != item.question:
-        changed["question"] = question
-    if item.reference is not None and reference and reference != item.reference:
-        changed["reference"] = reference
+    texts = {name: _plain(row[name]) for name in ("question", "alone", "reference")}
+    changed = {
+        name: text for name, text in texts.items() if text and getattr(item, name) and text != getattr(item, name)
+    }
     return msgspec.structs.replace(item, **changed) if changed else item
 
 
@@ -111,7 +115,7 @@ def _csv(items: Sequence[Item]) -> str:
     for item in items:
         evidence = "\n\n".join(f"[{one.document}] {one.text}" for one in item.evidence)
         turns = "\n".join(f"{one.question} / {one.answer}" for one in item.history)
-        cells = (item.id, "", item.group, item.question, item.reference or "", "", evidence, turns)
+        cells = (item.id, "", item.group, item.question, item.alone, item.reference or "", "", evidence, turns)
         writer.writerow([_harmless(cell) for cell in cells])
     return out.getvalue()
 
@@ -121,7 +125,7 @@ def _rows(path: Path, names: set[str]) -> dict[str, dict[str, str]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
-            lacking = [name for name in COLUMNS[:6] if name not in (reader.fieldnames or ())]
+            lacking = [name for name in FILLED if name not in (reader.fieldnames or ())]
             if lacking:
                 raise DataError("is missing", file=str(path), field=lacking[0], remedy="Give the sheet back as CSV.")
             for row in reader:
@@ -156,4 +160,4 @@ def _html(items: Sequence[Item]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("gpueval.testset", "assets"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template("review.html").render(items=items, columns=COLUMNS, verdicts=VERDICTS[1:])
+    return environment.get_template("review.html").render(items=items, columns=FILLED, verdicts=VERDICTS[1:])

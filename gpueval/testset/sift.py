@@ -17,28 +17,37 @@ NEARLY_SAME = 0.92
 
 
 class Kept:
-    """Items kept so far, against which a further one is held."""
+    """Items kept so far, against which a further one is held; their vectors stand in one array that doubles."""
 
     def __init__(self) -> None:
         self.items: list[Checked] = []
         self._texts: set[str] = set()
+        self._marks: list[frozenset[str]] = []
+        self._vectors = np.empty((0, 0), np.float32)
 
     def repeats(self, one: Checked) -> bool:
         """Whether an item asks what a kept one asks: the same words, or nearly the same meaning with the same names
-        and numbers.
+        and numbers. O(kept x dimensions).
         """
         if _plain(one.item.standalone) in self._texts:
             return True
         if not self.items:
             return False
-        cosines = np.stack([other.vector for other in self.items]) @ one.vector
+        cosines = self._vectors[: len(self.items)] @ one.vector
         mine = _marks(one.item.standalone)
-        return any(_marks(self.items[i].item.standalone) == mine for i in np.flatnonzero(cosines >= NEARLY_SAME))
+        return any(self._marks[i] == mine for i in np.flatnonzero(cosines >= NEARLY_SAME))
 
     def add(self, one: Checked) -> None:
         """Keep an item."""
+        n = len(self.items)
+        if n == len(self._vectors):
+            grown = np.empty((max(64, 2 * n), len(one.vector)), np.float32)
+            grown[:n] = self._vectors[:n] if n else 0
+            self._vectors = grown
+        self._vectors[n] = one.vector
         self.items.append(one)
         self._texts.add(_plain(one.item.standalone))
+        self._marks.append(_marks(one.item.standalone))
 
 
 def sift(checked: Sequence[Checked], kept: Kept, left: Mapping[Kind, int], *, checks: bool = True) -> list[Checked]:

@@ -14,7 +14,7 @@ from gpueval.errors import DataError
 from gpueval.run_folder import locked
 from gpueval.testset.chunks import Chunk, cut
 from gpueval.testset.documents import Document, read_corpus
-from gpueval.testset.folder import SET, read_items, write_corpus, write_items, write_judgments
+from gpueval.testset.folder import SET, read_items, read_more, write_corpus, write_items, write_judgments
 from gpueval.testset.items import Item, Proof
 
 STALE = "stale.jsonl"
@@ -80,7 +80,8 @@ def update_testset(folder: Path | str, corpus: Path | str, chunk_characters: int
             change, moved = _change(item, now, chunks, new=new)
             changes[item.id] = change
             (kept if change in (Change.SAME, Change.MOVED) else stale).append(moved)
-        write_items(folder / STALE, stale)
+        before_stale = read_more(folder / STALE)
+        write_items(folder / STALE, [*before_stale, *stale])
         write_items(folder / SET, kept)
         write_corpus(folder, chunks)
         write_judgments(folder, kept)
@@ -106,6 +107,9 @@ def _chunk_characters(card: Path) -> int:
 
 
 def _change(item: Item, now: dict[str, Document], chunks: Sequence[Chunk], *, new: bool) -> tuple[Change, Item]:
+    if item.answerable and not item.evidence:  # made by hand: its ids are all there is
+        there = {chunk.id for chunk in chunks}
+        return (Change.SAME if there.issuperset(item.relevant_ids) else Change.CHANGED), item
     found = [_place(proof, now) for proof in item.evidence]
     if any(place is None for place in found):
         gone = any(
@@ -132,16 +136,34 @@ def _holding(proof: Proof, chunks: Sequence[Chunk]) -> Iterator[str]:
 
 
 def _place(proof: Proof, now: dict[str, Document]) -> Proof | None:
-    """Where the words of a proof stand now: in its own document as near as can be, else in the first that has them."""
+    """Where the words of a proof stand now: in its own document, else in the only other one that has them."""
     own = now.get(proof.document)
-    if own is not None and own.text[proof.start : proof.end] == proof.text:
-        return proof
-    for document in (*([own] if own else []), *now.values()):
-        start = document.text.find(proof.text)
-        if start >= 0:
-            name = f"{document.name}#{proof.id.rpartition('#')[2]}"
-            return Proof(name, document.name, start, start + len(proof.text), proof.text)
-    return None
+    if own is not None:
+        if _stands(proof.text, own.text, proof.start):
+            return proof
+        start = _find(proof.text, own.text)
+        if start is not None:
+            return msgspec.structs.replace(proof, start=start, end=start + len(proof.text))
+    others = [(one, at) for one in now.values() if one is not own and (at := _find(proof.text, one.text)) is not None]
+    if len(others) != 1:
+        return None
+    document, start = others[0]
+    name = f"{document.name}#{proof.id.rpartition('#')[2]}"
+    return Proof(name, document.name, start, start + len(proof.text), proof.text)
+
+
+def _find(wanted: str, text: str) -> int | None:
+    start = text.find(wanted)
+    while start >= 0 and not _stands(wanted, text, start):
+        start = text.find(wanted, start + 1)
+    return start if start >= 0 else None
+
+
+def _stands(wanted: str, text: str, start: int) -> bool:
+    """Whether a text stands at a place, and no word or number goes on across its borders."""
+    end = start + len(wanted)
+    around = (text[start - 1 : start] + wanted[:1], wanted[-1:] + text[end : end + 1])
+    return text.startswith(wanted, start) and not any(len(two) > 1 and two.isalnum() for two in around)
 
 
 def by_change(updated: Updated) -> dict[Change, Sequence[str]]:

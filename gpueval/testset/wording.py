@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpueval.judge.sentences import sentences
-from gpueval.metrics.wording import is_number, names, telling, tokens_of
+from gpueval.metrics.wording import is_number, names, telling, tokens_of, words
 from gpueval.testset.checks import Problem
 from gpueval.testset.graph import entities
 from gpueval.testset.items import Item
 from gpueval.testset.kinds import Kind
+
+_STEM = 3
+"""Letters of a word that another one may continue."""
 
 _TEXTS = r"(?:documents?|texts?|passages?|sentences?|excerpts?|paragraphs?|snippets?|articles?|sections?)"
 _WHICH = r"(?:above|given|provided|following|first|second|whole|entire|two)"
@@ -31,15 +34,18 @@ _POINTS = re.compile(
 
 
 def problems_of_wording(item: Item) -> tuple[Problem, ...]:
-    """Find what can be told from the words alone."""
+    """Find what can be told from the words alone; a question without a name passes where the plain retriever puts its
+    evidence first: it says enough to be found.
+    """
     return tuple(_wording(item))
 
 
 def _wording(item: Item) -> Iterator[Problem]:
     question = item.standalone
-    if leans(question, [one.text for one in item.evidence]):
+    lost = item.rank != 1 and names_nothing(question, [one.text for one in item.evidence])
+    if lost or leans(question):
         yield Problem.LEANS
-    if item.reference is not None and telling(item.reference) and not telling(item.reference) - telling(question):
+    if item.reference is not None and holds(question, item.reference):
         yield Problem.LEAKS
     if item.kind is Kind.FOLLOW_UP and item.history and not _is_shorter(item.question, question):
         yield Problem.NO_FOLLOW_UP
@@ -48,19 +54,31 @@ def _wording(item: Item) -> Iterator[Problem]:
         yield Problem.COPIED
 
 
-def leans(question: str, evidence: Iterable[str] = ()) -> bool:
-    """Whether a question speaks of a text, points at something outside it, or names nothing although its evidence does.
+def holds(question: str, reference: str) -> bool:
+    """Whether a question holds every telling word of a reference, endings apart: "found" and "founded" are one."""
+    asked, told = words(question), telling(reference)
+    return bool(told) and all(any(_same(one, other) for other in asked) for one in told)
 
-    Args:
-        question: The question.
-        evidence: Texts that it is asked about; in one without names, such as a rule for everybody, none are missed.
+
+def _same(one: str, other: str) -> bool:
+    if is_number(one) or min(len(one), len(other)) < _STEM:
+        return one == other
+    return one.startswith(other) or other.startswith(one)
+
+
+def leans(question: str) -> bool:
+    """Whether a question speaks of a text, points at something outside it, or says nothing."""
+    return _SPEAKS_OF_TEXT.search(question) is not None or _POINTS.search(question) is not None or not telling(question)
+
+
+def names_nothing(question: str, evidence: Iterable[str]) -> bool:
+    """Whether a question holds no name although the texts that it is asked about do.
+
+    A name in small letters counts where the texts have it; in a text without names, such as a rule for everybody, none
+    is missed.
     """
-    return (
-        _SPEAKS_OF_TEXT.search(question) is not None
-        or _POINTS.search(question) is not None
-        or not telling(question)
-        or (not _named(question) and any(map(entities, evidence)))
-    )
+    held = {word for text in evidence for name in entities(text) for word in name.split()}
+    return bool(held) and not _named(question) and not held & words(question)
 
 
 def _is_shorter(follow_up: str, alone: str) -> bool:

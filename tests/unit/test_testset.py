@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from gpueval.cli.testset import testset as command
 from gpueval.engines.scripted import Scripted
 from gpueval.errors import DataError, EngineError, UsageError
 from gpueval.judge.plan import Keys
+from gpueval.judge.sentences import sentences
 from gpueval.records import Completion, Request
 from gpueval.testset import asks
 from gpueval.testset.asks import Manner
@@ -33,7 +35,7 @@ from gpueval.testset.make import make_testset
 from gpueval.testset.review import read_sheet, write_sheet
 from gpueval.testset.trust import Trust, labelled, measure
 from gpueval.testset.update import Change, update_testset
-from gpueval.testset.wording import leans, problems_of_wording
+from gpueval.testset.wording import leans, names_nothing, problems_of_wording
 
 BERG = (
     "The Berg Library in Oslo was founded in 1921 by Ada Berg. It opens at nine on weekdays. "
@@ -148,6 +150,18 @@ def test_a_chunk_keeps_its_id_where_text_is_put_before_it() -> None:
     assert len({one.id for one in before} & {one.id for one in after}) >= 4
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\u2003", "\u3000", "\u2028", "\u0085"])
+def test_a_blank_before_a_full_stop_is_read(space: str) -> None:
+    text = f"Plan B{space}. Then we go."
+    assert [text[one.start : one.end] for one in cut([Document("a", text)])] == [text]
+    assert sentences(text)[-1] == "Then we go."
+
+
+def test_a_text_without_blanks_is_asked_about_too() -> None:
+    text = "柏格图书馆位于奥斯陆市中心并于一九二一年由教师阿达柏格创立。读者丢失借书证时需要支付五克朗补办新的借书证。"
+    assert len(list(orders(Kind.FACTUAL, cut([Document("a", text)]), (), (Manner(),), 0))) == 2
+
+
 @pytest.mark.parametrize("text", ["", "  \n ", "!!! ... ---"])
 def test_a_text_without_words_has_no_chunk(text: str) -> None:
     assert cut([Document("a", text)]) == ()
@@ -188,6 +202,27 @@ def test_documents_of_every_format_are_read(tmp_path: Path) -> None:
     assert read.left_out.keys() == {"broken.pdf", "broken.docx", "latin.txt", "photo.png", "empty.md"}
     assert "PDF" in read.left_out["broken.pdf"]
     assert "UTF-8" in read.left_out["latin.txt"]
+
+
+def test_odd_pages_tables_and_names_are_read(tmp_path: Path) -> None:
+    docx, _ = pytest.importorskip("docx"), pytest.importorskip("bs4")
+    (tmp_path / "open.html").write_text("<html><head><title>T</title><body><p>Opens at nine.</p>")
+    word = docx.Document()
+    table = word.add_table(1, 3)
+    table.cell(0, 0).merge(table.cell(0, 2)).text = "Fees"
+    word.save(str(tmp_path / "merged.docx"))
+    (tmp_path / "tab\tline\n.txt").write_text("One.")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("Two.")
+    (tmp_path / "set").mkdir()
+    for name in ("testset.jsonl", "card.md"):
+        (tmp_path / "set" / name).write_text("# Test set")
+    held = {one.name: one.text for one in read_corpus(tmp_path).documents}
+    assert held == {
+        "open.html": "Opens at nine.",
+        "merged.docx": "Fees",
+        "tab\\tline\\n.txt": "One.",
+        "caf\\xe9.txt": "Two.",
+    }
 
 
 def test_a_corpus_without_a_document_is_an_error(tmp_path: Path) -> None:
@@ -338,6 +373,25 @@ def test_a_question_that_leans_on_its_text_is_found(question: str, wrong: bool) 
     assert leans(question) == wrong
 
 
+@pytest.mark.parametrize(
+    ("question", "nothing"),
+    [
+        ("What happened to the paint shop?", True),
+        ("berg library oslo founding year", False),
+        ("Who founded the Berg Library?", False),
+    ],
+)
+def test_a_question_without_a_name_is_known_by_its_evidence(question: str, nothing: bool) -> None:
+    assert names_nothing(question, [BERG]) == nothing
+    assert not names_nothing(question, ["whoever loses a card pays five crowns."])
+
+
+def test_a_question_that_the_retriever_finds_first_needs_no_name() -> None:
+    lost = item("What happened to the paint shop?", "It burned.")
+    assert problems_of_wording(lost) == (Problem.LEANS,)
+    assert problems_of_wording(msgspec.structs.replace(lost, rank=1)) == ()
+
+
 def item(question: str, reference: str | None = "Ada Berg founded it.", kind: Kind = Kind.FACTUAL, **more) -> Item:
     proof = Proof("berg.md#1", "berg.md", 0, len(BERG), BERG)
     return Item(
@@ -356,7 +410,7 @@ def test_problems_that_the_words_show() -> None:
         problems_of_wording(item("Who founded the Berg Library in Oslo?", "Nils Holm founded the Berg Library.")) == ()
     )
     leak = item("Did Ada Berg found the Berg Library in 1921?", "Ada Berg founded the Berg Library in 1921.")
-    assert problems_of_wording(leak) == () or Problem.LEAKS in problems_of_wording(leak)
+    assert problems_of_wording(leak) == (Problem.LEAKS,)
     same = item("Was the Berg Library founded in 1921?", "Yes, the Berg Library was founded in 1921.")
     assert problems_of_wording(same) == (Problem.LEAKS,)
     copied = item("It opens at nine on weekdays", "It opens at nine o'clock sharp.")
@@ -504,6 +558,38 @@ def test_a_judge_that_fails_or_writes_no_json_is_told(corpus: Path, tmp_path: Pa
     assert card.rows[0].dropped == {str(Problem.NOT_JUDGED): 1}
 
 
+def test_a_later_round_that_cannot_be_read_ends_the_work_in_order(corpus: Path, tmp_path: Path) -> None:
+    seen: list[Request] = []
+
+    def worse(request: Request) -> Completion:
+        if request.ask.kind.startswith("write/"):
+            seen.append(request)
+            if len(seen) > 2:
+                return Completion(request.key, "no more")
+        return Completion(request.key, labels=(0.1, 0.9, 0.0)) if request.ask.kind == "support" else reply(request)
+
+    mix = parse_mix("factual")
+    card = make_testset(corpus, 1, judge=Counted(worse), embedder=Words(), out=tmp_path / "s", mix=mix)
+    assert card.rows[0].dropped.keys() == {str(Problem.UNSUPPORTED), str(Problem.UNREADABLE)}
+
+
+def test_half_a_character_in_a_reply_is_no_crash(corpus: Path, tmp_path: Path) -> None:
+    def torn(request: Request) -> Completion:
+        if request.ask.kind.startswith("write/"):
+            return Completion(request.key, '{"question": "Who is Ada Berg \\ud83d?", "answer": "A teacher."}')
+        return reply(request)
+
+    card = make_testset(corpus, 1, judge=Counted(torn), embedder=Words(), out=tmp_path / "s", mix=parse_mix("factual"))
+    assert card.n_kept == 1
+
+
+def test_documents_that_say_too_little_are_an_error(corpus: Path, tmp_path: Path) -> None:
+    for file in corpus.iterdir():
+        file.write_text("Too short.")
+    with pytest.raises(DataError, match="no sentence that says enough"):
+        make_testset(corpus, 1, judge=Counted(), embedder=Words(), out=tmp_path / "s")
+
+
 def test_without_checks_everything_readable_is_kept(corpus: Path, tmp_path: Path) -> None:
     engine = Counted()
     card = make_testset(
@@ -612,6 +698,35 @@ def test_an_update_of_a_set_without_its_card_asks_for_the_length_of_chunks(made:
     assert set(update_testset(made, corpus, 300).changes.values()) == {Change.SAME}
 
 
+def test_words_that_go_on_are_other_words(made: Path, corpus: Path) -> None:
+    (one,) = [one for one in read_items(made / "testset.jsonl") if one.evidence[0].document == "harbour.txt"][:1]
+    short = msgspec.structs.replace(one.evidence[0], text=HARBOUR[:-1], end=len(HARBOUR) - 1)
+    (made / "testset.jsonl").write_bytes(msgspec.json.encode(msgspec.structs.replace(one, evidence=(short,))))
+    (corpus / "harbour.txt").write_text(HARBOUR[:-1] + "5 and later.")
+    assert set(update_testset(made, corpus).changes.values()) == {Change.CHANGED}
+
+
+def test_items_without_evidence_keep_their_ids(made: Path, corpus: Path) -> None:
+    ids = [json.loads(line)["_id"] for line in (made / "corpus.jsonl").read_text().splitlines()]
+    mine = {"id": "mine", "question": "Who?", "reference": "Ada.", "relevant_ids": ids[:1]}
+    with (made / "testset.jsonl").open("a") as file:
+        file.write(json.dumps(mine) + "\n")
+    assert update_testset(made, corpus).changes["mine"] is Change.SAME
+    assert read_items(made / "testset.jsonl")[-1].relevant_ids == (ids[0],)
+    (corpus / "berg.md").unlink()
+    (corpus / "harbour.txt").write_text(HARBOUR + " And more.")
+    assert update_testset(made, corpus).changes["mine"] is Change.CHANGED
+
+
+def test_a_second_update_keeps_what_the_first_put_aside(made: Path, corpus: Path) -> None:
+    (corpus / "harbour.txt").write_text(HARBOUR.replace("1880", "1881"))
+    update_testset(made, corpus)
+    aside = (made / "stale.jsonl").read_bytes()
+    update_testset(made, corpus)
+    assert aside
+    assert (made / "stale.jsonl").read_bytes() == aside
+
+
 def test_a_document_that_is_gone_or_renamed(made: Path, corpus: Path) -> None:
     (corpus / "harbour.txt").unlink()
     (corpus / "berg.md").rename(corpus / "library.md")
@@ -639,6 +754,22 @@ def test_a_sheet_is_written_and_read_back(made: Path, tmp_path: Path) -> None:
     (rejected,) = [json.loads(line) for line in (made / "rejected.jsonl").read_text().splitlines()]
     assert rejected["problems"] == ["dropped by a person: too easy"]
     assert items[1].id not in (made / "queries.jsonl").read_text()
+
+
+def test_a_sheet_may_be_read_twice_and_making_the_set_anew_is_refused(made: Path, corpus: Path, tmp_path: Path) -> None:
+    sheet = tmp_path / "r.csv"
+    write_sheet(made, sheet)
+    rows = rows_of(sheet)
+    rows[0]["verdict"] = "drop"
+    with sheet.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    for _ in range(2):
+        assert read_sheet(made, sheet).n_kept == 2
+        assert len((made / "rejected.jsonl").read_text().splitlines()) == 1
+    with pytest.raises(UsageError, match="was reviewed or updated"):
+        make_testset(corpus, 3, judge=Counted(), embedder=Words(), out=made)
 
 
 def test_cells_that_a_spreadsheet_would_run_come_back_as_they_were(made: Path, tmp_path: Path) -> None:
