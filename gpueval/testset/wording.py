@@ -26,8 +26,8 @@ _SPEAKS_OF_TEXT = re.compile(
 )
 _POINTS = re.compile(
     r"\b(?:did|does|do|is|was|were|are|has|had|can|will|must|may) "
-    r"(?:he|she|they|this|these|those|that(?= \w+\W*$)|it(?! \w+ (?:that|to|for|if)\b))\b"
-    r"|^(?:who|what|when|where|why|how|which) (?:\w+ )?(?:he|she|they|it)\b"
+    r"(?:he|she|they|this|these|those|that(?= \w+\W*$)|it(?! (?:cost|take)\b| \w+ (?:that|to|for|if)\b))\b"
+    r"|^(?:who|what|when|where|why|how|which) (?:\w+ )?(?:he|she|they)\b"
     r"|\bthe (?:author|speaker|narrator|writer)s?\b(?! of\b)",
     re.IGNORECASE,
 )

@@ -363,6 +363,7 @@ def test_manners_take_turns() -> None:
         ("What does the travel document of a refugee cost in Norway?", False),
         ("In which article of the Treaty of Rome is free movement named?", False),
         ("Is it open on Sundays?", True),
+        ("What did it cost to build the Berg Library?", False),
         ("What does the following document cost?", True),
         ("In which year was it built?", True),
         ("How high is the crane that she drew?", False),
