@@ -69,9 +69,11 @@ def _notes(card: dict[str, Any]) -> Iterator[str]:
     used = f"{card['n_documents_used']:,} of {card['n_documents']:,} documents"
     share = f"the most used one holds {card['largest_share']:.0%} of the items"
     yield f"spread: {used} ({card['n_chunks']:,} chunks); {share}"
-    if card["solvability"] is not None:
-        everything = f"; {card['solvability_written']:.2f} over everything that was judged"
-        yield f"solvability (context recall with the true evidence): {card['solvability']:.2f}{everything}"
+    if card["solvability_written"] is not None:
+        same = card["solvability"] in (None, card["solvability_written"])
+        kept = "" if same else f", {card['solvability']:.2f} of what is kept (it had to pass)"
+        told = f"{card['solvability_written']:.2f} of what was judged{kept}"
+        yield f"solvability, context recall with the true evidence: {told}"
     yield from _trust(card)
     for row in card["rows"]:
         if row["kept"] < row["wanted"]:

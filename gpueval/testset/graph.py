@@ -28,9 +28,12 @@ SAME = 0.95
 """Cosine from which two chunks say the same: no question needs both."""
 
 COMMON = 0.05
-"""A name in more than this share of the documents (and in more than :data:`FEW`) joins everything, and so nothing."""
+"""A name in more than this share of the documents, and in more than :data:`FEW`, joins everything, and so nothing."""
 
 FEW = 8
+
+FEW_DOCUMENTS = 20
+"""Below it names are counted by chunk: in a single handbook every name is in one document."""
 
 _ENDS = re.compile(r"[.!?:;。！？]+(?=\s|$)|\n")
 _BREAKS = re.compile(r"[^\w\s'’.&-]+")
@@ -43,7 +46,7 @@ class Link:
     Attributes:
         first, second: Positions among the chunks.
         bridge: The rarest name that both hold, as it is written in the first.
-        weight: ``log(1 + documents / documents that hold the name) * cosine``.
+        weight: ``log(1 + documents / documents that hold the name) * cosine``, chunks counted where documents are few.
     """
 
     first: int
@@ -81,13 +84,15 @@ def links(chunks: Sequence[Chunk], vectors: Vectors) -> tuple[Link, ...]:
     if len(chunks) < 2:
         return ()
     held = [entities(chunk.text) for chunk in chunks]
-    documents: defaultdict[str, set[str]] = defaultdict(set)
-    for chunk, some in zip(chunks, held, strict=True):
+    by_document = len({chunk.document for chunk in chunks}) >= FEW_DOCUMENTS
+    places = [chunk.document if by_document else chunk.id for chunk in chunks]
+    holders: defaultdict[str, set[str]] = defaultdict(set)
+    for place, some in zip(places, held, strict=True):
         for name in some:
-            documents[name].add(chunk.document)
-    n = len({chunk.document for chunk in chunks})
+            holders[name].add(place)
+    n = len(set(places))
     most = max(FEW, COMMON * n)
-    rare = {name: log(1 + n / len(where)) for name, where in documents.items() if len(where) <= most}
+    rare = {name: log(1 + n / len(where)) for name, where in holders.items() if len(where) <= most}
     found: dict[tuple[int, int], Link] = {}
     nearest = cosine_topk(vectors, vectors, min(NEIGHBOURS + 1, len(chunks)))
     for i, (row, cosines) in enumerate(zip(nearest.ids.tolist(), nearest.scores.tolist(), strict=True)):

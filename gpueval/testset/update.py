@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -75,9 +75,12 @@ def update_testset(folder: Path | str, corpus: Path | str, chunk_characters: int
         chunks = cut(read.documents, chunk_characters or _chunk_characters(folder / "card.json"))
         now = {document.name: document for document in read.documents}
         new = any(chunk.text not in before for chunk in chunks)
+        of_document: defaultdict[str, list[Chunk]] = defaultdict(list)
+        for chunk in chunks:
+            of_document[chunk.document].append(chunk)
         kept, stale, changes = list[Item](), list[Item](), dict[str, Change]()
         for item in items:
-            change, moved = _change(item, now, chunks, new=new)
+            change, moved = _change(item, now, of_document, new=new)
             changes[item.id] = change
             (kept if change in (Change.SAME, Change.MOVED) else stale).append(moved)
         before_stale = read_more(folder / STALE)
@@ -106,9 +109,11 @@ def _chunk_characters(card: Path) -> int:
         ) from error
 
 
-def _change(item: Item, now: dict[str, Document], chunks: Sequence[Chunk], *, new: bool) -> tuple[Change, Item]:
+def _change(
+    item: Item, now: dict[str, Document], chunks: Mapping[str, Sequence[Chunk]], *, new: bool
+) -> tuple[Change, Item]:
     if item.answerable and not item.evidence:  # made by hand: its ids are all there is
-        there = {chunk.id for chunk in chunks}
+        there = {chunk.id for name in item.relevant_ids for chunk in chunks.get(name.rpartition("#")[0], ())}
         return (Change.SAME if there.issuperset(item.relevant_ids) else Change.CHANGED), item
     found = [_place(proof, now) for proof in item.evidence]
     if any(place is None for place in found):
@@ -119,17 +124,17 @@ def _change(item: Item, now: dict[str, Document], chunks: Sequence[Chunk], *, ne
     if not item.answerable and new:
         return Change.RECHECK, item
     places = tuple(place for place in found if place is not None)
-    relevant = tuple(dict.fromkeys(name for place in places for name in _holding(place, chunks)))
+    relevant = tuple(
+        dict.fromkeys(name for place in places for name in _holding(place, chunks.get(place.document, ())))
+    )
     moved = msgspec.structs.replace(item, evidence=places, relevant_ids=relevant if item.answerable else ())
     return (Change.SAME if moved == item else Change.MOVED), moved
 
 
 def _holding(proof: Proof, chunks: Sequence[Chunk]) -> Iterator[str]:
     """Chunks that hold a proof: the one with its words, or those that share at least half of it or of themselves."""
-    mine = [chunk for chunk in chunks if chunk.document == proof.document]
-    if any(chunk.text == proof.text for chunk in mine):
-        mine = [chunk for chunk in mine if chunk.text == proof.text]
-    for chunk in mine:
+    same = [chunk for chunk in chunks if chunk.text == proof.text]
+    for chunk in same or chunks:
         shared = min(chunk.end, proof.end) - max(chunk.start, proof.start)
         if chunk.text == proof.text or shared * 2 >= min(len(chunk.text), len(proof.text)):
             yield chunk.id
