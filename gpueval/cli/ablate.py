@@ -11,8 +11,7 @@ from gpueval.ablation.ablate import METRICS, ORACLE
 from gpueval.ablation.ablate import ablate as run_ablation
 from gpueval.ablation.generate import WITH_DOCUMENTS
 from gpueval.cli.progress import ProgressBar
-from gpueval.cli.words import names_in, print_json
-from gpueval.config import is_server
+from gpueval.cli.words import model_on_server, names_in, print_json
 from gpueval.data.columns import Columns, parse_columns
 from gpueval.diagnosis.ablation import ENOUGH, MATTERS
 from gpueval.errors import UsageError
@@ -139,7 +138,7 @@ def ablate(
             columns=Columns(parse_columns(column_map)),
             progress=progress,
             engine=engine,
-            engine_options={"model": judge_model} if judge_model and is_server(judge) else {},
+            engine_options=model_on_server(judge, judge_model),
             embed_device=device,
         )
     if as_json:

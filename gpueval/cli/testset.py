@@ -9,8 +9,7 @@ import click
 from rich.console import Console
 
 from gpueval.cli.progress import ProgressBar
-from gpueval.cli.words import names_in, print_json, write_file
-from gpueval.config import is_server
+from gpueval.cli.words import model_on_server, names_in, print_json, write_file
 from gpueval.errors import UsageError
 from gpueval.report.testset import card_markdown, show_card
 from gpueval.testset.asks import LENGTHS, STYLES, Manner
@@ -132,7 +131,7 @@ def make(
             embedder=embedder,
             out=folder,
             engine=engine,
-            engine_options={"model": judge_model} if judge_model and is_server(judge) else {},
+            engine_options=model_on_server(judge, judge_model),
             device=device,
             progress=progress,
             mix=parse_mix(mix),
@@ -187,7 +186,7 @@ def check(
             out=folder,
             chunk_characters=chunk,
             engine=engine,
-            engine_options={"model": judge_model} if judge_model and is_server(judge) else {},
+            engine_options=model_on_server(judge, judge_model),
             device=device,
             progress=progress,
         )

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gpueval.config import is_server
 from gpueval.errors import UsageError
 from gpueval.run_folder import pretty_json, write_atomically
 
@@ -13,6 +14,11 @@ from gpueval.run_folder import pretty_json, write_atomically
 def names_in(text: str) -> list[str]:
     """Split a list at its commas; blanks around names and empty places do not count."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def model_on_server(judge: str, name: str | None) -> dict[str, str]:
+    """Return the engine's options that choose a model on a judge's server; none for a folder, which is one model."""
+    return {"model": name} if name and is_server(judge) else {}
 
 
 def write_file(path: Path, text: str) -> None:

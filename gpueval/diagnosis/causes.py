@@ -134,6 +134,10 @@ def _follow_from_reference(line: Line) -> frozenset[str]:
     return frozenset(claim["text"] for claim in _claims(line, "answer_correctness") if claim["supported"])
 
 
+def _is_overruled(claim: Mapping[str, Any], follows: frozenset[str]) -> bool:
+    return _is_denied(claim) or (claim["supported"] is False and claim["text"] in follows)
+
+
 def _missed(sample: Sample, line: Line) -> bool:
     if sample.answerable is False:  # there is nothing to retrieve
         return False
@@ -191,8 +195,7 @@ def _follows_noise(sample: Sample, line: Line) -> bool:
 def _unsupported(sample: Sample, line: Line) -> bool:
     follows = _follow_from_reference(line)
     invented = any(
-        claim["supported"] is False and not _is_denied(claim) and claim["text"] not in follows
-        for claim in _claims(line, "faithfulness")
+        claim["supported"] is False and not _is_overruled(claim, follows) for claim in _claims(line, "faithfulness")
     )
     return invented and _had_evidence(sample, line)
 
@@ -218,9 +221,8 @@ def _wrong(sample: Sample, line: Line) -> bool:
 
 def _overruled(_: Sample, line: Line) -> bool:
     follows = _follow_from_reference(line)
-    if any(claim["supported"] is False and claim["text"] in follows for claim in _claims(line, "faithfulness")):
-        return True
-    return any(_is_denied(claim) for metric in ("faithfulness", "context_recall") for claim in _claims(line, metric))
+    answered = any(_is_overruled(claim, follows) for claim in _claims(line, "faithfulness"))
+    return answered or any(map(_is_denied, _claims(line, "context_recall")))
 
 
 def _failed(_: Sample, line: Line) -> bool:

@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
-from gpueval.metrics.wording import is_number, key, names, telling, tokens_of, words
+from gpueval.metrics.wording import is_number, key, named_places, telling, tokens_of, words
 
 ALIKE = 0.5
 """Share of a claim's telling words from which its closest sentence speaks of the same."""
@@ -77,7 +77,7 @@ def kind_of(claim: str, sentence: str | None, *, blended: bool = False) -> Failu
     if any(is_number(word) for word in lacking):
         return Failure.NUMBER
     tokens = tokens_of(claim)
-    if lacking & {key(tokens[i]) for run in names(tokens) for i in run}:
+    if lacking & {key(tokens[i]) for i in named_places(tokens)}:
         return Failure.NAME
     return Failure.ADDED if lacking else Failure.SAME
 

@@ -28,7 +28,7 @@ def words(text: str) -> frozenset[str]:
 def telling(text: str) -> frozenset[str]:
     """Words that carry a claim: long ones, names and numbers."""
     tokens = tokens_of(text)
-    named = {i for run in names(tokens) for i in run}
+    named = named_places(tokens)
     return frozenset(
         key(token)
         for i, token in enumerate(tokens)
@@ -46,6 +46,11 @@ def names(tokens: Sequence[str]) -> Iterator[range]:
         if end - start > 1 or (end > start and start > 0):
             yield range(start, end)
         start = max(end, start + 1)
+
+
+def named_places(tokens: Sequence[str]) -> frozenset[int]:
+    """Return the places of all words that belong to a name."""
+    return frozenset(i for run in names(tokens) for i in run)
 
 
 def is_empty(token: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from gpueval.engines.text_encoder import TextEncoder, Vectors
@@ -37,8 +38,7 @@ def nearest(
     Raises:
         DataError: The corpus is wrong.
     """
-    where = (cache or cache_folder() / "vectors") / digest(encoder.fingerprint.encode()).hex()
-    with locked(where, "Wait for it: two processes would encode the same texts twice."):
+    with _kept_vectors(encoder, cache) as where:
         task = encode_task(corpus, questions, encoder, where, progress)
         found = exact(task.vectors, task.store, task.rows, k, task.device)
     names = {query: ids for query, (ids, _) in lists_of(found, task.queries, task.documents)}
@@ -65,7 +65,14 @@ def encoded(
         cache: Folder of vectors; None is ``vectors`` under the user's cache.
         progress: Called with stage, done and total.
     """
-    where = (cache or cache_folder() / "vectors") / digest(encoder.fingerprint.encode()).hex()
-    with locked(where, "Wait for it: two processes would encode the same texts twice."):
+    with _kept_vectors(encoder, cache) as where:
         store = VectorStore(where / "document", encoder.dimensions)
         return store.take(store.add(texts, encoder, "document", lambda done: progress("chunks", done, len(texts))))
+
+
+@contextmanager
+def _kept_vectors(encoder: TextEncoder, cache: Path | None) -> Iterator[Path]:
+    """Hold the folder of an encoder's vectors for this process."""
+    where = (cache or cache_folder() / "vectors") / digest(encoder.fingerprint.encode()).hex()
+    with locked(where, "Wait for it: two processes would encode the same texts twice."):
+        yield where

@@ -57,7 +57,7 @@ class Bench:
         vectors: (chunks, dimensions) of length 1.
         progress: Called with stage, done and total.
         keys: Makes content keys.
-        trust: Per check, how good the judge is at it and from where it counts; filled by :func:`measure_checks`.
+        trust: Per check how good the judge is at it (:func:`~gpueval.testset.trust.measure`), and from where it counts.
     """
 
     engine: Engine

@@ -112,7 +112,7 @@ class Questions:
 
 
 def questions_about(item: Item, near: Sequence[str], keys: Keys) -> Questions:
-    """Plan the first round.
+    """Plan the first two rounds.
 
     Args:
         item: The item.
@@ -141,7 +141,7 @@ def questions_about(item: Item, near: Sequence[str], keys: Keys) -> Questions:
 
 
 def closed_support(questions: Questions, replies: Mapping[bytes, Completion], keys: Keys) -> tuple[Request, ...]:
-    """Plan the second round: does what the judge says without a document hold every claim of the reference?"""
+    """Plan the third round: does what the judge says without a document hold every claim of the reference?"""
     if questions.closed is None:
         return ()
     said = replies.get(questions.closed.key)

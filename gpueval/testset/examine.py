@@ -18,8 +18,8 @@ from gpueval.testset.card import Card, mean_recall, rows_of, spread
 from gpueval.testset.checks import Problem
 from gpueval.testset.chunks import CHUNK_CHARACTERS, Chunk, cut
 from gpueval.testset.documents import read_corpus
-from gpueval.testset.folder import read_items, write_items
-from gpueval.testset.items import Checked, Item, Proof
+from gpueval.testset.folder import read_items, write_lines
+from gpueval.testset.items import Checked, Item, proof_of
 from gpueval.testset.sift import Kept
 from gpueval.testset.trust import measure
 
@@ -81,16 +81,16 @@ def check_testset(
         bad = [one for one in found if one.item.problems]
         used, largest = spread(found)
         card = Card(
-            rows_of({}, good, bad),
-            mean_recall(found),
-            mean_recall(found),
-            len({chunk.document for chunk in chunks}),
-            len(chunks),
-            used,
-            largest,
-            dict(bench.trust),
+            rows=rows_of({}, good, bad),
+            solvability=mean_recall(found),
+            solvability_written=mean_recall(found),
+            n_documents=len({chunk.document for chunk in chunks}),
+            n_chunks=len(chunks),
+            n_documents_used=used,
+            largest_share=largest,
+            trust=bench.trust,
         )
-        write_items(folder / "checked.jsonl", [one.item for one in found])
+        write_lines(folder / "checked.jsonl", [one.item for one in found])
         write_json(folder / "card.json", card.to_dict())
     return card, found
 
@@ -116,12 +116,7 @@ def _with_evidence(item: Item, held: Mapping[str, Chunk], file: str) -> Item:
             field="relevant_ids",
             remedy="Name the ids of its evidence in the corpus, or give its evidence.",
         )
-    proofs = tuple(_proof(held[name]) for name in item.relevant_ids)
-    return msgspec.structs.replace(item, evidence=proofs)
-
-
-def _proof(chunk: Chunk) -> Proof:
-    return Proof(chunk.id, chunk.document, chunk.start, chunk.end, chunk.text)
+    return msgspec.structs.replace(item, evidence=tuple(proof_of(held[name]) for name in item.relevant_ids))
 
 
 def _with_repeats(checked: Sequence[Checked]) -> list[Checked]:

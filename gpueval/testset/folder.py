@@ -23,8 +23,8 @@ def write_set(
 ) -> None:
     """Write the set, what was dropped, the corpus, queries and judgments in BEIR's layout, and ``card.json``."""
     write_corpus(folder, chunks)
-    write_items(folder / SET, [one.item for one in kept])
-    write_items(folder / DROPPED, [one.item for one in dropped])
+    write_lines(folder / SET, [one.item for one in kept])
+    write_lines(folder / DROPPED, [one.item for one in dropped])
     write_judgments(folder, [one.item for one in kept])
     write_json(folder / "card.json", card.to_dict())
 
@@ -44,11 +44,6 @@ def write_corpus(folder: Path, chunks: Sequence[Chunk]) -> None:
         {"_id": one.id, "text": one.text, "source": one.document, "start": one.start, "end": one.end} for one in chunks
     )
     write_lines(folder / "corpus.jsonl", rows)
-
-
-def write_items(path: Path, items: Iterable[Item]) -> None:
-    """Write items as JSON lines."""
-    write_lines(path, items)
 
 
 def write_lines(path: Path, rows: Iterable[Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
@@ -124,35 +124,28 @@ def written(order: Order, chunks: Sequence[Chunk], completion: Completion | None
     fields = json_object(completion.text) or {}
     if any(not isinstance(fields.get(key), str) or is_blank(fields[key]) for key in fields_of(order.kind)):
         return None
-    text: dict[str, Any] = {key: clean(" ".join(fields[key].split())) for key in fields_of(order.kind)}
-    shared = _common(order, chunks, name)
+    text = {key: clean(" ".join(fields[key].split())) for key in fields_of(order.kind)}
+    held = [chunks[i] for i in order.chunks]
+    shared: dict[str, Any] = {
+        "id": name,
+        "group": str(order.kind),
+        "evidence": tuple(map(proof_of, held)),
+        **asdict(order.manner),
+    }
     if order.kind is Kind.UNANSWERABLE:
         return Item(question=text["question"], answerable=False, **shared)
+    shared["relevant_ids"] = tuple(chunk.id for chunk in held)
     if order.kind is Kind.FOLLOW_UP:
         return Item(
             question=text["second_question"],
             reference=text["second_answer"],
             alone=text["second_question_alone"],
             history=(Turn(text["first_question"], text["first_answer"]),),
-            relevant_ids=tuple(chunks[i].id for i in order.chunks),
             **shared,
         )
-    return Item(
-        question=text["question"],
-        reference=text["answer"],
-        relevant_ids=tuple(chunks[i].id for i in order.chunks),
-        **shared,
-    )
+    return Item(question=text["question"], reference=text["answer"], **shared)
 
 
-def _common(order: Order, chunks: Sequence[Chunk], name: str) -> dict[str, Any]:
-    held = [chunks[i] for i in order.chunks]
-    return {
-        "id": name,
-        "group": str(order.kind),
-        "evidence": tuple(Proof(one.id, one.document, one.start, one.end, one.text) for one in held),
-        "style": order.manner.style,
-        "length": order.manner.length,
-        "persona": order.manner.persona,
-        "language": order.manner.language,
-    }
+def proof_of(chunk: Chunk) -> Proof:
+    """Make a chunk evidence."""
+    return Proof(chunk.id, chunk.document, chunk.start, chunk.end, chunk.text)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from gpueval import __version__
 from gpueval.engines.base import Engine
@@ -21,8 +23,8 @@ from gpueval.testset.asks import Manner
 from gpueval.testset.bench import Bench, Progress, check, opened, write
 from gpueval.testset.card import Card, mean_recall, rows_of, spread
 from gpueval.testset.checks import Problem
-from gpueval.testset.chunks import CHUNK_CHARACTERS, Chunk, cut
-from gpueval.testset.documents import Corpus, read_corpus
+from gpueval.testset.chunks import CHUNK_CHARACTERS, cut
+from gpueval.testset.documents import read_corpus
 from gpueval.testset.draw import orders
 from gpueval.testset.folder import write_set
 from gpueval.testset.graph import links
@@ -127,7 +129,19 @@ def make_testset(
             sources = {kind: orders(kind, chunks, pairs, wish.manners, wish.seed) for kind in wanted}
             kept, dropped = _rounds(wanted, sources, bench, wish)
             facts = _facts(bench, wish, time.monotonic() - began)
-            card = _card(wanted, kept, dropped, read, chunks, bench, facts)
+            used, largest = spread(kept)
+            card = Card(
+                rows=rows_of(wanted, kept, dropped),
+                solvability=mean_recall(kept),
+                solvability_written=mean_recall([*kept, *dropped]),
+                n_documents=len(read.documents),
+                n_chunks=len(chunks),
+                n_documents_used=used,
+                largest_share=largest,
+                trust=bench.trust,
+                left_out=read.left_out,
+                facts=facts,
+            )
             write_set(folder, chunks, kept, dropped, card)
     return card
 
@@ -176,34 +190,8 @@ def _next(left: int, n_written: int, wanted: int, wish: Wish) -> int:
 
 
 def _unreadable(order: Order) -> Checked:
-    import numpy as np
-
     item = Item(id="", question="", group=str(order.kind), problems=(Problem.UNREADABLE,))
     return Checked(item, None, np.zeros(0, np.float32))
-
-
-def _card(
-    wanted: Mapping[Kind, int],
-    kept: Sequence[Checked],
-    dropped: Sequence[Checked],
-    read: Corpus,
-    chunks: Sequence[Chunk],
-    bench: Bench,
-    facts: dict[str, Any],
-) -> Card:
-    used, largest = spread(kept)
-    return Card(
-        rows_of(wanted, kept, dropped),
-        mean_recall(kept),
-        mean_recall([*kept, *dropped]),
-        len(read.documents),
-        len(chunks),
-        used,
-        largest,
-        dict(bench.trust),
-        read.left_out,
-        facts,
-    )
 
 
 def _facts(bench: Bench, wish: Wish, took_s: float) -> dict[str, Any]:
@@ -212,18 +200,7 @@ def _facts(bench: Bench, wish: Wish, took_s: float) -> dict[str, Any]:
         "prompts_version": {"writing_and_checks": asks.VERSION, "judging": prompts.VERSION},
         "judge": dict(bench.engine.facts()),
         "embedder": bench.encoder.fingerprint,
-        "wish": {
-            "n": wish.n,
-            "mix": {str(kind): weight for kind, weight in wish.mix.items()},
-            "manners": [
-                {name: getattr(one, name) for name in ("style", "length", "persona", "language")}
-                for one in wish.manners
-            ],
-            "seed": wish.seed,
-            "chunk_characters": wish.chunk_characters,
-            "check": wish.check,
-            "most_written": wish.most_written,
-        },
+        "wish": asdict(wish),
         "replies": {kind: good for kind, (good, _) in bench.store.counts().items()},
         "took_s": took_s,
     }

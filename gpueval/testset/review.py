@@ -17,7 +17,7 @@ import msgspec
 
 from gpueval.errors import DataError, UsageError
 from gpueval.run_folder import locked, write_atomically
-from gpueval.testset.folder import SET, read_items, read_more, write_items, write_judgments
+from gpueval.testset.folder import SET, read_items, read_more, write_judgments, write_lines
 from gpueval.testset.items import Item
 
 COLUMNS = ("id", "verdict", "kind", "question", "alone", "reference", "comment", "evidence", "earlier turns")
@@ -90,8 +90,8 @@ def read_sheet(folder: Path | str, path: Path) -> Reviewed:
             kept.append(mended)
         if not kept:
             raise DataError("drops every item", file=str(path), remedy="Nothing was changed.")
-        write_items(folder / REJECTED, [*before, *dropped])
-        write_items(folder / SET, kept)
+        write_lines(folder / REJECTED, [*before, *dropped])
+        write_lines(folder / SET, kept)
         write_judgments(folder, kept)
     return Reviewed(len(kept), n_mended, len(dropped), n_open)
 

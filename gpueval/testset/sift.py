@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from gpueval.metrics.wording import is_number, names, tokens_of
+from gpueval.metrics.wording import is_number, named_places, tokens_of
 from gpueval.testset.checks import Problem
 from gpueval.testset.items import Checked
 from gpueval.testset.kinds import Kind
@@ -82,5 +82,5 @@ def _plain(text: str) -> str:
 
 def _marks(text: str) -> frozenset[str]:
     tokens = tokens_of(text)
-    named = {tokens[i] for run in names(tokens) for i in run}
-    return frozenset(token.casefold() for token in tokens if token in named or is_number(token))
+    named = named_places(tokens)
+    return frozenset(token.casefold() for i, token in enumerate(tokens) if i in named or is_number(token))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +14,7 @@ from gpueval.errors import DataError
 from gpueval.run_folder import locked
 from gpueval.testset.chunks import Chunk, cut
 from gpueval.testset.documents import Document, read_corpus
-from gpueval.testset.folder import SET, read_items, read_more, write_corpus, write_items, write_judgments
+from gpueval.testset.folder import SET, read_items, read_more, write_corpus, write_judgments, write_lines
 from gpueval.testset.items import Item, Proof
 
 STALE = "stale.jsonl"
@@ -84,8 +84,8 @@ def update_testset(folder: Path | str, corpus: Path | str, chunk_characters: int
             changes[item.id] = change
             (kept if change in (Change.SAME, Change.MOVED) else stale).append(moved)
         before_stale = read_more(folder / STALE)
-        write_items(folder / STALE, [*before_stale, *stale])
-        write_items(folder / SET, kept)
+        write_lines(folder / STALE, [*before_stale, *stale])
+        write_lines(folder / SET, kept)
         write_corpus(folder, chunks)
         write_judgments(folder, kept)
     return Updated(changes, len(kept))
@@ -131,13 +131,16 @@ def _change(
     return (Change.SAME if moved == item else Change.MOVED), moved
 
 
-def _holding(proof: Proof, chunks: Sequence[Chunk]) -> Iterator[str]:
+def _holding(proof: Proof, chunks: Sequence[Chunk]) -> list[str]:
     """Chunks that hold a proof: the one with its words, or those that share at least half of it or of themselves."""
-    same = [chunk for chunk in chunks if chunk.text == proof.text]
-    for chunk in same or chunks:
+    if same := [chunk.id for chunk in chunks if chunk.text == proof.text]:
+        return same
+
+    def shares_half(chunk: Chunk) -> bool:
         shared = min(chunk.end, proof.end) - max(chunk.start, proof.start)
-        if chunk.text == proof.text or shared * 2 >= min(len(chunk.text), len(proof.text)):
-            yield chunk.id
+        return shared * 2 >= min(len(chunk.text), len(proof.text))
+
+    return [chunk.id for chunk in chunks if shares_half(chunk)]
 
 
 def _place(proof: Proof, now: dict[str, Document]) -> Proof | None:

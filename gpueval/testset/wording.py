@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpueval.judge.sentences import sentences
-from gpueval.metrics.wording import is_number, names, telling, tokens_of, words
+from gpueval.metrics.wording import is_number, named_places, telling, tokens_of, words
 from gpueval.testset.checks import Problem
 from gpueval.testset.graph import entities
 from gpueval.testset.items import Item
@@ -88,4 +88,4 @@ def _is_shorter(follow_up: str, alone: str) -> bool:
 
 def _named(text: str) -> set[str]:
     tokens = tokens_of(text)
-    return {tokens[i] for run in names(tokens) for i in run if not is_number(tokens[i])}
+    return {tokens[i] for i in named_places(tokens) if not is_number(tokens[i])}
