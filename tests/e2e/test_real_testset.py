@@ -39,7 +39,7 @@ class Counting:
 
 @pytest.fixture(scope="module")
 def made(vllm_judge, models, tmp_path_factory):
-    pytest.importorskip("bs4")
+    pytest.importorskip("bs4", reason="HTML is an extra: pip install 'gpueval[documents]'")
     corpus, out = tmp_path_factory.mktemp("docs"), tmp_path_factory.mktemp("set")
     for name, text in PAGES.items():
         (corpus / name).write_text(text)
